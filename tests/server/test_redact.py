@@ -6,7 +6,9 @@ and it is counted.
 """
 import os
 import re
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Server, check, equal, run_tests, wait_for  # noqa: E402
@@ -24,6 +26,10 @@ def logs(server):
                 with open(os.path.join(folder, name), "rb") as f:
                     found += f.read()
     return found
+
+
+def execution(server, x, key):
+    return server.want(200, "GET", f"/v1/sessions/{x['session_id']}/executions/{x['id']}", key=key)
 
 
 def stars(text):
@@ -123,6 +129,61 @@ def test_with_secrets(server):
     done = server.run(s, f"echo $WORD {MAIL}")
     equal(done["stdout"], f"{stars('open-sesame-99')} {stars(MAIL)}\n")
     equal(wait_for(lambda: server.execution(done)["redacted"], 10, "counts"), {"email": 1})
+
+
+def test_of_a_tenant(server):
+    """Sessions and forks made from then on have the tenant's entries, and none can be taken away."""
+    ident, key = server.tenant("covered", redact=["email", "pattern:CUST-[0-9]{8}"])
+    equal(server.want(200, "GET", f"/v1/tenants/{ident}")["redact"], ["email", "pattern:CUST-[0-9]{8}"])
+    s = server.create(key=key, redact=["card", "email"])
+    equal(s["redact"], ["email", "pattern:CUST-[0-9]{8}", "card"])
+    done = server.run(s["id"], f"echo CUST-12345678 {MAIL} {CARD} {IP}", key=key, record="text")
+    equal(done["stdout"], f"{stars('CUST-12345678')} {stars(MAIL)} {stars(CARD)} {IP}\n")
+    check(MAIL not in execution(server, done, key)["command"] and "CUST-1" not in execution(server, done, key)["command"], "the recorded command")
+    equal(server.create(key=key, redact=[])["redact"], ["email", "pattern:CUST-[0-9]{8}"], "an empty list takes nothing away")
+    equal(server.create()["redact"], [], "of another tenant")
+    server.want(200, "PATCH", f"/v1/tenants/{ident}", {"redact": ["ip"]})
+    server.want(200, "PATCH", f"/v1/tenants/{ident}", {"max_sessions": 50})
+    equal(server.want(200, "GET", f"/v1/tenants/{ident}")["redact"], ["ip"], "another change keeps it")
+    server.restart()
+    equal(server.run(s["id"], f"echo {MAIL} {IP}", key=key)["stdout"], f"{stars(MAIL)} {IP}\n", "a session keeps what it had")
+    forked = server.want(201, "POST", f"/v1/sessions/{s['id']}/fork", {}, key=key)
+    child = forked["forks"][0]["session"]["id"] if "forks" in forked else forked["sessions"][0]["id"]
+    equal(server.run(child, f"echo {MAIL} {IP}", key=key)["stdout"], f"{stars(MAIL)} {stars(IP)}\n", "a fork has both")
+    server.want(200, "PATCH", f"/v1/tenants/{ident}", {"redact": []})
+    equal(server.create(key=key)["redact"], [])
+    changed = [r["record"]["data"]["changed"] for r in server.want(200, "GET", f"/v1/audit?tenant={ident}&type=tenant.changed&limit=100")["records"]]
+    equal(changed, ["redact", "max_sessions", "redact"], "on record")
+    for wrong in (["mail"], ["pattern:a*"], [1], "email", ["email"] * 17):
+        server.refused(400, "invalid", "PATCH", f"/v1/tenants/{ident}", {"redact": wrong}, "redact")
+    server.refused(403, "forbidden", "PATCH", f"/v1/tenants/{ident}", {"redact": []}, key=key)
+    made = subprocess.run([server.program, "tenant", "set", ident, "--redact", "email", "--redact", "token"], capture_output=True, timeout=40,
+                          env={"CORDON_SERVER": server.url, "CORDON_API_KEY": server.key, "HOME": "/nowhere"})
+    equal(made.returncode, 0, str(made))
+    equal(server.want(200, "GET", f"/v1/tenants/{ident}")["redact"], ["email", "token"])
+
+
+def test_an_attack_on_the_cost(server):
+    """The dearest patterns that are allowed, each with many matches begun at every byte, over output that begins all of them: the other
+    sessions are served meanwhile, and the output is covered to its end."""
+    dear = ["pattern:" + c + "[" + c + "b]{200,250}z" for c in "acdefghijklmnopq"]
+    ident, key = server.tenant("dear", redact=dear)
+    other = server.create()["id"]
+    server.run(other, "true")
+    s = server.create(key=key, redact=["pattern:" + c + "[" + c + "b]{100,240}y" for c in "rstuvwxACDEFGHIJ"])["id"]
+    text = "'ab'*100 + 'b'*50 + 'z'"
+    x = server.spawn(s, ["python3", "-c", f"import sys\nfor i in range(8000): sys.stdout.write({text} + 'ab'*100)"], key=key, output_limit="16M")
+    slowest, rounds = 0, 0
+    while execution(server, x, key)["output_open"] and rounds < 200:
+        began = time.monotonic()
+        equal(server.run(other, "echo here")["stdout"], "here\n")
+        slowest, rounds = max(slowest, time.monotonic() - began), rounds + 1
+    check(slowest < 5, f"another session waited {slowest:.1f} s")
+    check(rounds > 1, "the output took time")
+    wait_for(lambda: not execution(server, x, key)["output_open"], 120, "the end of the output")
+    equal(execution(server, x, key)["redacted"], {"pattern": 8000})
+    for entries in (["pattern:[a-z]{300}"], ["pattern:" + "a{9}" * 30]):
+        server.refused(400, "invalid", "POST", "/v1/sessions", {"redact": entries}, "redact")
 
 
 def test_of_the_node():

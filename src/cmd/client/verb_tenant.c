@@ -12,6 +12,7 @@ struct tenant_fields {
 	struct args_common common;
 	const char *name, *queue_timeout, *captured_secrets, *allow;
 	uint64_t max_sessions, create_rate, burst, queue_length;
+	struct option_list redact;
 };
 
 #define ROWS_MAX 10000
@@ -36,6 +37,9 @@ static const struct option options[] = {
 	  .values = "default refuse name allow" },
 	{ "allow", "FILE", OPTION_JSON, FIELD(allow), 0, 0,
 	  "what its sessions may have at most, JSON: {\"memory\": \"2G\"}; {}: everything", .member = "allow" },
+	{ "redact", "NAME", OPTION_LIST, FIELD(redact), 0, 0,
+	  "covers in all its sessions: email, phone, card, iban, ip, token or pattern:EXPR (doc/secrets.md)",
+	  .member = "redact" },
 	ARGS_COMMON(struct tenant_fields),
 };
 /* clang-format on */
@@ -120,7 +124,8 @@ const struct verb verb_tenant = {
 		"--tenant ID makes a key for it. doc/tenants.md lists the members of --allow.\n",
 	.examples = "cordon tenant create team --max-sessions 20\n"
 		    "cordon key create --tenant ID --scope sessions\n"
-		    "cordon tenant set ID --create-rate 5\n",
+		    "cordon tenant set ID --create-rate 5\n"
+		    "cordon tenant set ID --redact email --redact card\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -22,6 +22,47 @@ int redact_check(const char *entry, struct err *e)
 	return mask_pattern_check(pattern, e);
 }
 
+/* Is this line one of the lines? */
+static bool redact_has(const char *lines, const char *line, size_t n)
+{
+	while (*lines != '\0') {
+		size_t len = strcspn(lines, "\n");
+
+		if (len == n && memcmp(lines, line, n) == 0)
+			return true;
+		lines += len + (lines[len] == '\n');
+	}
+	return false;
+}
+
+static int redact_add(const char *lines, char *ret, unsigned *n, struct err *e)
+{
+	while (lines != NULL && *lines != '\0') {
+		size_t len = strcspn(lines, "\n"), used = strlen(ret);
+
+		if (!redact_has(ret, lines, len)) {
+			if (*n == REDACT_ALL || used + len + 2 > REDACT_ALL_TEXT_MAX)
+				return err_set(e, ERR_LIMIT,
+					       "redact: more than %d entries with those of the "
+					       "tenant",
+					       REDACT_ALL);
+			(void)snprintf(ret + used, REDACT_ALL_TEXT_MAX - used, "%s%.*s",
+				       used == 0 ? "" : "\n", (int)len, lines);
+			(*n)++;
+		}
+		lines += len + (lines[len] == '\n');
+	}
+	return 0;
+}
+
+int redact_join(const char *tenant, const char *own, char ret[REDACT_ALL_TEXT_MAX], struct err *e)
+{
+	unsigned n = 0;
+
+	ret[0] = '\0';
+	return redact_add(tenant, ret, &n, e) < 0 ? -1 : redact_add(own, ret, &n, e);
+}
+
 unsigned redact_names(const char *words)
 {
 	unsigned names = 0;

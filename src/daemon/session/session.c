@@ -12,7 +12,7 @@
 #include "lib/base/list.h"
 #include "lib/base/log.h"
 
-#define PATTERNS_MAX (64 + REDACT_MAX)
+#define PATTERNS_MAX (64 + REDACT_ALL)
 
 struct session_wanted {
 	const char *patterns[PATTERNS_MAX];
@@ -31,12 +31,12 @@ static void session_split(char *text, struct session_wanted *w)
 }
 
 /* redact: lines of redact.h. own: room for a copy of them. */
-static void session_want_lines(const char *redact, char own[REDACT_TEXT_MAX],
+static void session_want_lines(const char *redact, char own[REDACT_ALL_TEXT_MAX],
 			       struct session_wanted *w)
 {
 	char *rest = own, *line;
 
-	(void)snprintf(own, REDACT_TEXT_MAX, "%s", redact);
+	(void)snprintf(own, REDACT_ALL_TEXT_MAX, "%s", redact);
 	while ((line = strsep(&rest, "\n")) != NULL) {
 		enum mask_name name;
 
@@ -53,7 +53,7 @@ static struct mask *session_make(const struct core *c, const char *redact,
 				 const char *const *values, const size_t *lens, size_t n,
 				 struct err *e)
 {
-	char text[sizeof(c->o.config->redact_patterns)], own[REDACT_TEXT_MAX];
+	char text[sizeof(c->o.config->redact_patterns)], own[REDACT_ALL_TEXT_MAX];
 	struct session_wanted w = { .names = redact_names(c->o.config->redact) };
 
 	memcpy(text, c->o.config->redact_patterns, sizeof(text));

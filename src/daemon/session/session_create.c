@@ -15,6 +15,7 @@
 #include "daemon/node/core.h"
 #include "daemon/node/core_metrics.h"
 #include "daemon/node/core_private.h"
+#include "daemon/session/redact.h"
 #include "daemon/session/session.h"
 #include "daemon/session/session_alloc.h"
 #include "daemon/session/session_hooks.h"
@@ -150,8 +151,14 @@ static int pass_layers(struct creation *g, struct err *e)
 static int pass_spec(struct creation *g, struct err *e)
 {
 	struct session *s = g->session;
+	struct session_spec spec = *g->spec;
+	char redact[REDACT_ALL_TEXT_MAX];
 
-	return session_spec_check(g->core, s->template, g->spec, &s->row, &s->texts, e) < 0
+	/* What the tenant wants covered is a part of the session from its create on. */
+	if (redact_join(g->tenant->row.redact, spec.redact, redact, e) < 0)
+		return -1;
+	spec.redact = redact;
+	return session_spec_check(g->core, s->template, &spec, &s->row, &s->texts, e) < 0
 		       ? -1
 		       : session_mask_begin(s, e);
 }

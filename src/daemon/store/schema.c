@@ -539,6 +539,10 @@ static const char version_59[] =
 	"INSERT INTO meta (key, value)"
 	" SELECT 'event_last', CAST(seq AS TEXT) FROM sqlite_sequence WHERE name = 'event';"
 	"DELETE FROM sqlite_sequence WHERE name = 'event';";
+
+/* What is covered in the sessions of a tenant. */
+static const char version_60[] =
+	"ALTER TABLE tenant ADD COLUMN redact TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const schema_steps[] = {
@@ -550,7 +554,7 @@ const char *const schema_steps[] = {
 	version_37, version_38, version_39, version_40, version_41, version_42, version_43,
 	version_44, version_45, version_46, version_47, version_48, version_49, version_50,
 	version_51, version_52, version_53, version_54, version_55, version_56,
-	version_57, version_58, version_59,
+	version_57, version_58, version_59, version_60,
 };
 static_assert(COUNT(schema_steps) == STORE_VERSION, "a step for every version");
 

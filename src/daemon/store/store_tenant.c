@@ -25,6 +25,7 @@ static const struct column tenant_columns[] = {
 	COLUMN(max_stored, "max_stored", CHANGES),
 	COLUMN(captured_secrets, "captured_secrets", CHANGES),
 	COLUMNS_ALLOW(CHANGES),
+	COLUMN(redact, "redact", CHANGES),
 };
 static const struct table tenant_table = TABLE("tenant", tenant_columns);
 #undef ROW

@@ -3,6 +3,8 @@
 
 #include "daemon/store/store_allow.h"
 
+#define STORE_REDACT_MAX 2304
+
 struct store_tenant {
 	char id[STORE_ID_MAX]; /* "ten_..." */
 	char name[STORE_NAME_MAX];
@@ -17,8 +19,9 @@ struct store_tenant {
 	uint64_t max_memory, max_storage; /* bytes, over all of its sessions */
 	uint64_t max_pids;		  /* the same */
 	uint64_t max_stored;		  /* bytes of its layers on disk */
-	uint32_t captured_secrets; /* 0: as the setting says. Else enum config_captured and 1 */
-	struct store_allow allow;  /* which sessions it may make */
+	uint32_t captured_secrets;     /* 0: as the setting says. Else enum config_captured and 1 */
+	struct store_allow allow;      /* which sessions it may make */
+	char redact[STORE_REDACT_MAX]; /* covered in its sessions: lines of redact.h */
 };
 
 typedef int store_tenant_fn(const struct store_tenant *row, void *cookie);

@@ -122,6 +122,7 @@ static size_t list_changes(const struct store_tenant *before, const struct store
 		MEMBER("max_stored", max_stored),
 		MEMBER("captured_secrets", captured_secrets),
 		MEMBER("allow", allow),
+		MEMBER("redact", redact),
 	};
 	size_t n = 0;
 

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "daemon/disk/layers.h"
+#include "daemon/session/redact.h"
 #include "daemon/store/store_records.h"
 #include "daemon/tenant/allow.h"
 #include "daemon/tenant/quota.h"
@@ -22,6 +23,8 @@
 #include "front/web/json_view.h"
 #include "front/web/reply.h"
 #include "front/web/request.h"
+#include "front/web/spec_session.h"
+#include "lib/base/buf.h"
 #include "lib/base/clock.h"
 #include "lib/base/str.h"
 #include "lib/json/json.h"
@@ -402,7 +405,7 @@ void spec_allow_show(struct json *j, const char *name, const struct store_allow 
 
 /* ---- tenants */
 
-#define TENANT_JSON_MAX 4096
+#define TENANT_JSON_MAX 16384
 
 /* The first: as the node's setting. */
 static const char *const captured_words[] = { "default", "refuse", "name", "allow" };
@@ -430,6 +433,7 @@ static void tenants_show(struct json *j, const struct store_tenant *t)
 		  captured_words[t->captured_secrets < COUNT(captured_words) ? t->captured_secrets
 									     : 1]);
 	spec_allow_show(j, "allow", &t->allow);
+	json_view_redact(j, t->redact);
 	json_close(j, '}');
 }
 
@@ -503,6 +507,22 @@ void api_tenants_list(struct request *r)
 	}
 }
 
+static_assert(REDACT_TEXT_MAX <= STORE_REDACT_MAX, "a row has room");
+
+/* An absent member changes nothing, an empty list removes all entries. */
+static void read_redact(struct json_members *m, const json_t *root, struct store_tenant *row)
+{
+	struct buf lines = BUF_INIT(REDACT_TEXT_MAX);
+
+	if (json_object_get(root, "redact") == NULL)
+		return;
+	spec_session_redact(m, &lines);
+	memset(row->redact, 0, sizeof(row->redact));
+	if (!m->failed)
+		str_copy(row->redact, buf_text(&lines));
+	buf_release(&lines);
+}
+
 /* Change the members of *row that the body has. */
 static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row, struct err *e)
 {
@@ -527,6 +547,7 @@ static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row
 	json_members_choice(&m, "captured_secrets", captured_words, COUNT(captured_words),
 			    &row->captured_secrets);
 	spec_allow_read(&m, "allow", false, &row->allow);
+	read_redact(&m, root, row);
 	if (name != NULL)
 		str_copy(row->name, name);
 	if (row->name[0] == '\0')

@@ -230,7 +230,7 @@ static const char *or_empty(const char *text)
 	return text == NULL ? "" : text;
 }
 
-static void json_view_redact(struct json *j, const char *lines)
+void json_view_redact(struct json *j, const char *lines)
 {
 	json_open(j, "redact", '[');
 	while (*lines != '\0')

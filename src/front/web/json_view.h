@@ -26,6 +26,8 @@ bool json_view_is_mcp_server(const struct store_session *row);
 void json_view_mounts(struct json *j, const char *text);
 /* Lines "word\ttext", as an object. */
 void json_view_lines(struct json *j, const char *name, const char *lines);
+/* Lines of redact.h, as the member `redact`. */
+void json_view_redact(struct json *j, const char *lines);
 void json_view_limits(struct json *j, const char *name, const struct cell_limits *l);
 
 /* The exit code of an ended execution, as cordon run gives it. */

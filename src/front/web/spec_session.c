@@ -228,7 +228,7 @@ static void read_storage(struct json_members *m, struct session_spec *spec)
 	json_members_time(m, "keep", "keep_ms", &spec->keep_ms, &given);
 }
 
-static void read_redact(struct json_members *m, struct spec_session *s)
+void spec_session_redact(struct json_members *m, struct buf *ret)
 {
 	json_t *list = json_members_array(m, "redact", REDACT_MAX);
 	struct err e;
@@ -241,9 +241,8 @@ static void read_redact(struct json_members *m, struct spec_session *s)
 		else if (redact_check(entry, &e) < 0)
 			(void)json_members_fail(m, "redact", e.msg);
 		else
-			buf_printf(&s->redact, "%s%s", i == 0 ? "" : "\n", entry);
+			buf_printf(ret, "%s%s", i == 0 ? "" : "\n", entry);
 	}
-	s->spec.redact = buf_text(&s->redact);
 }
 
 static void read_trace(struct json_members *m, struct spec_session *s)
@@ -317,7 +316,8 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	read_ports(&m, spec);
 	json_members_bool(&m, "keep_diff", &spec->keep_diff);
 	read_trace(&m, ret);
-	read_redact(&m, ret);
+	spec_session_redact(&m, &ret->redact);
+	ret->spec.redact = buf_text(&ret->redact);
 	read_storage(&m, spec);
 	json_members_choice(&m, "trace", session_trace_words, SESSION_TRACES, &trace);
 	spec->trace = (enum session_trace)trace;

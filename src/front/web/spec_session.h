@@ -39,6 +39,8 @@ void spec_session_release(struct spec_session *s);
 
 /* The member `mounts` of an object, into mounts and nmounts of the spec. */
 void spec_session_mounts(struct json_members *m, struct session_spec *spec);
+/* The member `redact`, as lines of redact.h: of REDACT_TEXT_MAX bytes at most. */
+void spec_session_redact(struct json_members *m, struct buf *ret);
 /* Is this path a place in a cell, and without control characters? */
 bool spec_session_is_place(const char *path);
 
