@@ -79,7 +79,7 @@ static int print_all(void)
 	return 0;
 }
 
-static const struct verb *find(const char *name)
+static const struct verb *cmd_find(const char *name)
 {
 	for (size_t i = 0; i < COUNT(verbs); i++)
 		if (strcmp(name, verbs[i]->name) == 0)
@@ -88,10 +88,10 @@ static const struct verb *find(const char *name)
 }
 
 /* `cordon help VERB` is `cordon VERB --help`. */
-static int help(int argc, char **argv)
+static int cmd_help(int argc, char **argv)
 {
 	static char option[] = "--help";
-	const struct verb *v = argc > 2 ? find(argv[2]) : NULL;
+	const struct verb *v = argc > 2 ? cmd_find(argv[2]) : NULL;
 
 	if (argc < 3)
 		return print_all();
@@ -102,10 +102,10 @@ static int help(int argc, char **argv)
 
 /* `cordon --complete WORD...`, for shells: the candidates for the last word (complete.h). The other
  * program completes words of its own verbs. */
-static int complete(int argc, char **argv)
+static int cmd_complete(int argc, char **argv)
 {
 	static char values[] = "--complete-values", server[] = "--server";
-	const struct verb *v = argc > 3 ? find(argv[2]) : NULL;
+	const struct verb *v = argc > 3 ? cmd_find(argv[2]) : NULL;
 	bool is_run = v == &run_verb;
 	enum complete_want want;
 
@@ -135,7 +135,7 @@ static bool is_one_of(const char *word, const char *a, const char *b, const char
 
 int main(int argc, char **argv)
 {
-	const struct verb *v = argc > 1 ? find(argv[1]) : NULL;
+	const struct verb *v = argc > 1 ? cmd_find(argv[1]) : NULL;
 
 	fd_std_fill(); /* the caller may have closed them */
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -155,13 +155,13 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc > 2 && strcmp(argv[1], "--complete") == 0)
-		return complete(argc, argv);
+		return cmd_complete(argc, argv);
 	if (is_one_of(argv[1], "--version", "version", "-V")) {
 		(void)printf("cordon %s\n", CORDON_VERSION);
 		return 0;
 	}
 	if (is_one_of(argv[1], "--help", "help", "-h"))
-		return help(argc, argv);
+		return cmd_help(argc, argv);
 	if (argv[1][0] != '-')
 		return exec_client(argv, false);
 	(void)fprintf(stderr, "cordon: unknown option '%.60s'; see cordon --help\n", argv[1]);

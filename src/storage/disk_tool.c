@@ -14,7 +14,7 @@
 #define CANNOT_EXECUTE 126
 #define LEAST_BYTES (4U << 20) /* on disk, of an empty file system */
 
-static void NORETURN execute(const char *const *argv, int out)
+static void NORETURN disk_tool_execute(const char *const *argv, int out)
 {
 	char *envp[] = { NULL };
 	struct err e;
@@ -55,7 +55,7 @@ int disk_tool_run(const char *const *argv, int *ret_status, char *ret_line, unsi
 	OWN_FD to = ends[1];
 	pid = fork();
 	if (pid == 0)
-		execute(argv, to);
+		disk_tool_execute(argv, to);
 	if (pid < 0)
 		return err_sys(e, "fork");
 	fd_close(TAKE_FD(to));

@@ -195,7 +195,7 @@ static enum complete_want want_of(const struct verb *v, const struct token *t)
 }
 
 /* Do the words so far fit this form? Only by its own words, if literal. */
-static bool fits(const struct form *f, char **words, size_t n, bool literal)
+static bool complete_fits(const struct form *f, char **words, size_t n, bool literal)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct token *t = i < f->n ? &f->tokens[i] : NULL;
@@ -216,7 +216,7 @@ static bool is_same(const struct token *a, const struct token *b)
 }
 
 /* The argument behind n others. */
-static enum complete_want argument(const struct verb *v, char **words, size_t n, FILE *to)
+static enum complete_want complete_argument(const struct verb *v, char **words, size_t n, FILE *to)
 {
 	struct form forms[FORMS_MAX];
 	size_t nforms = read_forms(v->usage, forms);
@@ -225,12 +225,12 @@ static enum complete_want argument(const struct verb *v, char **words, size_t n,
 	bool literal = false;
 
 	for (size_t i = 0; i < nforms && n > 0; i++)
-		literal |= fits(&forms[i], words, n, true);
+		literal |= complete_fits(&forms[i], words, n, true);
 	for (size_t i = 0; i < nforms; i++) {
 		const struct form *f = &forms[i];
 		const struct token *t = n < f->n ? &f->tokens[n] : NULL;
 
-		if (!fits(f, words, n, literal))
+		if (!complete_fits(f, words, n, literal))
 			continue;
 		if (t == NULL && f->repeats && f->n > 0)
 			t = &f->tokens[f->n - 1];
@@ -247,7 +247,7 @@ static enum complete_want argument(const struct verb *v, char **words, size_t n,
 
 /* ---- options */
 
-static enum complete_want value(const struct option *o, FILE *to)
+static enum complete_want complete_value(const struct option *o, FILE *to)
 {
 	char word[64];
 
@@ -296,10 +296,10 @@ enum complete_want complete_words(const struct verb *v, int argc, char **argv, F
 			words[n++] = argv[i];
 	}
 	if (open != NULL)
-		return value(open, to);
+		return complete_value(open, to);
 	if (argc > 0 && argv[argc - 1][0] == '-') {
 		print_options(v, to);
 		return COMPLETE_NOTHING;
 	}
-	return argument(v, words, n, to);
+	return complete_argument(v, words, n, to);
 }

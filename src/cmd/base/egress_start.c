@@ -23,7 +23,7 @@ static size_t read_all(int fd, char *ret, size_t cap)
 	return n;
 }
 
-static int make(char ret_text[NODE_CA_TEXT_MAX], size_t *ret_len, struct err *e)
+static int egress_start_make(char ret_text[NODE_CA_TEXT_MAX], size_t *ret_len, struct err *e)
 {
 	int ends[2], status = -1;
 	pid_t pid;
@@ -55,7 +55,7 @@ int authority_make(struct node_ca *ret, struct err *e)
 		return 0;
 	if (e->code != ERR_NOT_FOUND)
 		return -1;
-	result = make(text, &n, e);
+	result = egress_start_make(text, &n, e);
 	if (result == 0)
 		result = node_ca_save(text, n, e);
 	explicit_bzero(text, sizeof(text));

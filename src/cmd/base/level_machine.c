@@ -32,7 +32,7 @@ struct level_machine_sum {
 	unsigned files;
 };
 
-static void add(struct level_machine_sum *s, const struct stat *st)
+static void level_machine_add(struct level_machine_sum *s, const struct stat *st)
 {
 	uint64_t size = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
 
@@ -58,7 +58,7 @@ static int add_tree(struct level_machine_sum *s, int parent, const char *name, u
 			break;
 		if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue; /* removed in the meantime */
-		add(s, &st);
+		level_machine_add(s, &st);
 		if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
 			result = add_tree(s, fd, d->d_name, depth + 1, e);
 	}

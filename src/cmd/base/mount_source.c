@@ -55,8 +55,8 @@ static int depth_below(const char *path, const char *dir)
 }
 
 /* Compare its path, free of links, and its identity under another path (a bind mount). */
-static bool opens(const char *path, const struct stat *st, bool writable,
-		  const struct mount_source_kept *k)
+static bool mount_source_opens(const char *path, const struct stat *st, bool writable,
+			       const struct mount_source_kept *k)
 {
 	static const int reach[] = {
 		[ITSELF] = 0, [ITS_CHILDREN] = 1, [ALL_BELOW] = INT_MAX, [WHEN_WRITABLE] = INT_MAX
@@ -92,7 +92,7 @@ int mount_source_check(int source_fd, bool writable, const char *const *own, siz
 		} else if (own[i - COUNT(machine)] != NULL && own[i - COUNT(machine)][0] != '\0') {
 			k.path = realpath(own[i - COUNT(machine)], real);
 		}
-		if (k.path != NULL && opens(path, &st, writable, &k))
+		if (k.path != NULL && mount_source_opens(path, &st, writable, &k))
 			return err_set(e, ERR_DENIED,
 				       "%.200s is or has %.200s: %s; %s allows it all the same",
 				       path, k.path, k.why, escape);

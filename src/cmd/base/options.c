@@ -45,7 +45,7 @@ static int set_number(const struct option *o, const char *value, uint64_t *field
 	return err_set(e, ERR_SYSTEM, "option of unknown kind");
 }
 
-static int set(const struct option *o, const char *value, void *fields, struct err *e)
+static int options_set(const struct option *o, const char *value, void *fields, struct err *e)
 {
 	void *field = (char *)fields + o->offset;
 	struct option_list *list;
@@ -89,7 +89,7 @@ struct parse {
 };
 
 /* One option. Its value, unless it is in the same word, is the next word. */
-static int take(struct parse *p, const struct option *o, const char *value, struct err *e)
+static int options_take(struct parse *p, const struct option *o, const char *value, struct err *e)
 {
 	if (o->kind == OPTION_FLAG && value != NULL)
 		return err_set(e, ERR_INVALID, "--%s takes no value", o->name);
@@ -99,13 +99,13 @@ static int take(struct parse *p, const struct option *o, const char *value, stru
 				       o->argument);
 		value = p->argv[p->at++];
 	}
-	if (set(o, value, p->fields, e) < 0)
+	if (options_set(o, value, p->fields, e) < 0)
 		return err_wrap(e, "--%s", o->name);
 	p->given |= 1ULL << (o - p->v->options);
 	return 0;
 }
 
-static int unknown(const struct verb *v, const char *word, struct err *e)
+static int options_unknown(const struct verb *v, const char *word, struct err *e)
 {
 	char name[SIMILAR_WORD_MAX + 1] = "";
 	struct similar s = { .word = name };
@@ -141,10 +141,10 @@ static int take_letters(struct parse *p, const char *word, struct err *e)
 		const struct option *o = find_letter(p->v, *c);
 
 		if (o == NULL)
-			return unknown(p->v, word, e);
+			return options_unknown(p->v, word, e);
 		if (o->kind != OPTION_FLAG)
-			return take(p, o, c[1] == '\0' ? NULL : c + 1, e);
-		if (take(p, o, NULL, e) < 0)
+			return options_take(p, o, c[1] == '\0' ? NULL : c + 1, e);
+		if (options_take(p, o, NULL, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -168,8 +168,8 @@ int options_parse(const struct verb *v, int argc, char **argv, void *fields, uin
 		}
 		o = find(v, word, &value);
 		if (o == NULL)
-			return unknown(v, word, e);
-		if (take(&p, o, value, e) < 0)
+			return options_unknown(v, word, e);
+		if (options_take(&p, o, value, e) < 0)
 			return -1;
 	}
 	if (ret_given != NULL)

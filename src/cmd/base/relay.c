@@ -75,7 +75,7 @@ void relay_release(struct relay *r)
 }
 
 /* The rest of the output is cut off as by `| head -c`, and a terminal hangs up. */
-static void cut(struct relay *r)
+static void relay_cut(struct relay *r)
 {
 	if (!r->held) {
 		relay_release(r);
@@ -127,7 +127,7 @@ static void read_some(struct relay *r, struct relay_stream *s)
 	if (r->limit > 0 && s->have > r->limit - r->output_bytes) {
 		s->have = (size_t)(r->limit - r->output_bytes);
 		r->truncated = true;
-		cut(r);
+		relay_cut(r);
 	}
 	r->output_bytes += s->have;
 }
@@ -147,7 +147,7 @@ static void write_some(struct relay *r, struct relay_stream *s)
 		if (!s->counted)
 			end_input(s);
 		else if (r->in.tty)
-			cut(r);
+			relay_cut(r);
 		else
 			close_fd(&s->from);
 		return;
@@ -156,7 +156,7 @@ static void write_some(struct relay *r, struct relay_stream *s)
 	s->have -= (size_t)n;
 }
 
-static struct pollfd want(const struct relay_stream *s)
+static struct pollfd relay_want(const struct relay_stream *s)
 {
 	if (s->have > 0)
 		return (struct pollfd){ .fd = s->to, .events = POLLOUT };
@@ -165,9 +165,9 @@ static struct pollfd want(const struct relay_stream *s)
 
 size_t relay_wants(const struct relay *r, struct pollfd *fds)
 {
-	fds[0] = want(&r->in);
-	fds[1] = want(&r->out);
-	fds[2] = want(&r->err);
+	fds[0] = relay_want(&r->in);
+	fds[1] = relay_want(&r->out);
+	fds[2] = relay_want(&r->err);
 	/* The program has closed its standard input: stop reading it here. */
 	if (r->in.from >= 0 && r->in.have == 0 && r->in.to < 0)
 		fds[0].fd = -1;
@@ -199,7 +199,7 @@ void relay_drain(struct relay *r)
 	end_input(&r->in);
 	for (size_t i = 0; i < 2; i++)
 		while (streams[i]->have > 0 || streams[i]->from >= 0) {
-			struct pollfd p = want(streams[i]);
+			struct pollfd p = relay_want(streams[i]);
 
 			/* Everything in the cell is dead, so its output ends. A PTY delivers its
 			 * last bytes a moment later. Longer than that the relay does not wait.

@@ -32,7 +32,7 @@ static const char *server_address_key_place(void)
 
 /* It becomes a header: letters, digits and '_' keep it one, and keep mistakes (a certificate, a
  * file with several lines) from being sent anywhere. */
-static int check(const char *from, char *key, struct err *e)
+static int api_call_check(const char *from, char *key, struct err *e)
 {
 	size_t n = strcspn(key, "\r\n");
 
@@ -52,7 +52,7 @@ static int read_key(const char *path, char *ret_key, size_t cap, struct err *e)
 		return 0;
 	if (io_read_file(AT_FDCWD, path, ret_key, cap, e) < 0)
 		return err_wrap(e, "API key");
-	return check(path, ret_key, e) < 0 ? -1 : 1;
+	return api_call_check(path, ret_key, e) < 0 ? -1 : 1;
 }
 
 /* The first of: --key-file, CORDON_API_KEY, ~/.config/cordon/key, and, for a server on this machine
@@ -72,13 +72,13 @@ static int server_address_key(const struct args_common *o, bool local, char *ret
 			e->code = ERR_INVALID;
 			return err_wrap(e, "--key-file");
 		}
-		return check(o->key_file, ret_key, e);
+		return api_call_check(o->key_file, ret_key, e);
 	}
 	if (set != NULL && *set != '\0') {
 		if (strlen(set) >= cap)
 			return err_set(e, ERR_INVALID, "CORDON_API_KEY is too long");
 		memcpy(ret_key, set, strlen(set) + 1);
-		return check("CORDON_API_KEY", ret_key, e);
+		return api_call_check("CORDON_API_KEY", ret_key, e);
 	}
 	for (size_t i = 0; i < (local ? COUNT(places) : 1); i++) {
 		int found;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int report(const struct err *e)
+static int args_report(const struct err *e)
 {
 	struct err safe = *e;
 
@@ -19,7 +19,7 @@ static int show_help(const struct verb *v)
 	return ARGS_OK;
 }
 
-static int count(const struct verb *v, const struct args_words *w, size_t min, size_t max)
+static int args_count(const struct verb *v, const struct args_words *w, size_t min, size_t max)
 {
 	if (w->n < min)
 		return args_wrong(v, "missing argument: cordon %s %s", v->name, v->usage);
@@ -38,7 +38,7 @@ int args_read(const struct verb *v, int argc, char **argv, void *fields, struct 
 		int n = all ? 0 : options_parse(v, argc - i, argv + i, fields, NULL, &e);
 
 		if (n < 0)
-			return report(&e);
+			return args_report(&e);
 		all |= n > 0 && strcmp(argv[i + n - 1], "--") == 0;
 		i += n;
 		if (i == argc)
@@ -49,7 +49,7 @@ int args_read(const struct verb *v, int argc, char **argv, void *fields, struct 
 	}
 	if (((const struct args_common *)fields)->help)
 		return show_help(v);
-	return count(v, ret, min, max);
+	return args_count(v, ret, min, max);
 }
 
 int args_read_command(const struct verb *v, int argc, char **argv, void *fields, char ***ret_rest,
@@ -59,7 +59,7 @@ int args_read_command(const struct verb *v, int argc, char **argv, void *fields,
 	int n = options_parse(v, argc, argv, fields, NULL, &e);
 
 	if (n < 0)
-		return report(&e);
+		return args_report(&e);
 	if (((const struct args_common *)fields)->help)
 		return show_help(v);
 	*ret_rest = argv + n;
@@ -83,7 +83,7 @@ static bool is_usage(const struct err *e)
 
 int args_fail(const struct err *e)
 {
-	(void)report(e);
+	(void)args_report(e);
 	return exit_code(e);
 }
 
@@ -95,7 +95,7 @@ int args_wrong(const struct verb *v, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(e.msg, sizeof(e.msg), fmt, ap);
 	va_end(ap);
-	(void)report(&e);
+	(void)args_report(&e);
 	(void)fprintf(stderr, "see cordon %s --help\n", v->name);
 	return ARGS_USAGE;
 }
@@ -109,6 +109,6 @@ int args_fail_command(const struct verb *v, const struct err *e)
 {
 	if (is_usage(e))
 		return args_wrong(v, "%s", e->msg);
-	(void)report(e);
+	(void)args_report(e);
 	return ARGS_FAILED;
 }

@@ -157,7 +157,7 @@ static int take_output(struct client_attach *t, const struct client_ws_message *
 	return 0;
 }
 
-static void notice(const struct client_attach *t, const char *words, const char *what)
+static void attach_notice(const struct client_attach *t, const char *words, const char *what)
 {
 	const char *end = t->terminal.raw ? "\r\n" : "\n";
 
@@ -189,9 +189,10 @@ static void take_text(struct client_attach *t, const struct client_ws_message *m
 	take_cursor(t, json_object_get(j, "cursor"));
 	if (strcmp(type, "cut") == 0 && !t->cut) {
 		t->cut = true;
-		notice(t, "output cut: ", member_text(j, "reason", "limit"));
+		attach_notice(t, "output cut: ", member_text(j, "reason", "limit"));
 	} else if (strcmp(type, "error") == 0) {
-		notice(t, "", member_text(member_group(j, "error"), "message", "unknown error"));
+		attach_notice(t, "",
+			      member_text(member_group(j, "error"), "message", "unknown error"));
 	} else if (strcmp(type, "exit") == 0 && t->ended == NULL && exec_has_ended(execution)) {
 		t->ended = json_incref(execution);
 		/* The last output may still be on its way, unless it is known that there is none.
@@ -354,7 +355,7 @@ static int pump_timeout(const struct client_attach *t)
 }
 
 /* One connection, from its start to its end. */
-static int pump(struct client_attach *t, struct err *e)
+static int client_attach_pump(struct client_attach *t, struct err *e)
 {
 	enum { SOCKET, INPUT, SIGNALS, FDS };
 	int result = 0;
@@ -451,14 +452,14 @@ static int connect_with_retries(struct client_attach *t, struct err *e)
 	}
 }
 
-static int run(struct client_attach *t, struct err *e)
+static int client_attach_run(struct client_attach *t, struct err *e)
 {
 	int result;
 
 	for (;;) {
 		if (connect_with_retries(t, e) < 0)
 			return -1;
-		result = pump(t, e);
+		result = client_attach_pump(t, e);
 		if (result != ATTACH_LOST)
 			return result;
 		if (wait_before_retry(t, PAUSE_MS, e) < 0)
@@ -492,7 +493,7 @@ int attach_run(const struct attach_options *o, struct api_call *a, json_t **ret,
 	OWN_FD signals = t.signals;
 	result = o->tty && o->input ? terminal_start(&t.terminal, -1, e) : 0;
 	if (result == 0)
-		result = run(&t, e);
+		result = client_attach_run(&t, e);
 	terminal_stop(&t.terminal);
 	client_close(a->client);
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);

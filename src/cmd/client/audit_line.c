@@ -9,7 +9,7 @@ struct audit_line_cursor {
 	char *p, *end;
 };
 
-static bool take(struct audit_line_cursor *c, const char *text)
+static bool audit_line_take(struct audit_line_cursor *c, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -139,7 +139,8 @@ static char *take_escaped_code(struct audit_line_cursor *c, char *to)
 	if (!take_code(c, &code) || (code >= 0xdc00 && code <= 0xdfff))
 		return NULL;
 	if (code >= 0xd800 && code <= 0xdbff) {
-		if (!take(c, "\\u") || !take_code(c, &low) || low < 0xdc00 || low > 0xdfff)
+		if (!audit_line_take(c, "\\u") || !take_code(c, &low) || low < 0xdc00 ||
+		    low > 0xdfff)
 			return NULL;
 		code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
 	}
@@ -187,7 +188,7 @@ static bool take_string(struct audit_line_cursor *c, struct audit_text *ret)
 {
 	char *to;
 
-	if (!take(c, "\""))
+	if (!audit_line_take(c, "\""))
 		return false;
 	ret->p = c->p;
 	for (to = take_plain(c, c->p); c->p < c->end && *c->p != '"'; to = take_plain(c, to)) {
@@ -207,16 +208,17 @@ static bool take_string(struct audit_line_cursor *c, struct audit_text *ret)
 			*to++ = *c->p++;
 	}
 	ret->n = (size_t)(to - ret->p);
-	return take(c, "\"");
+	return audit_line_take(c, "\"");
 }
 
 /* ---- lines */
 
 static bool take_value(struct audit_line_cursor *c, struct audit_value *ret)
 {
-	return take(c, "\"") && take_chars(c, is_name, AUDIT_FIELD_MAX, &ret->name) &&
-	       take(c, "\":{\"salt\":\"") && take_hex(c, ret->salt, sizeof(ret->salt)) &&
-	       take(c, "\",\"value\":") && take_string(c, &ret->value) && take(c, "}");
+	return audit_line_take(c, "\"") && take_chars(c, is_name, AUDIT_FIELD_MAX, &ret->name) &&
+	       audit_line_take(c, "\":{\"salt\":\"") && take_hex(c, ret->salt, sizeof(ret->salt)) &&
+	       audit_line_take(c, "\",\"value\":") && take_string(c, &ret->value) &&
+	       audit_line_take(c, "}");
 }
 
 /* Strings are decoded in their place, so the values could not be read a second time. Each is
@@ -227,9 +229,9 @@ static bool take_side(struct audit_line_cursor *c, struct audit_text *ret)
 	struct audit_value v;
 
 	ret->p = to;
-	if (!take(c, "{"))
+	if (!audit_line_take(c, "{"))
 		return false;
-	for (bool more = !take(c, "}"); more;) {
+	for (bool more = !audit_line_take(c, "}"); more;) {
 		uint32_t n;
 
 		if (!take_value(c, &v))
@@ -244,8 +246,8 @@ static bool take_side(struct audit_line_cursor *c, struct audit_text *ret)
 		to += sizeof(n);
 		memmove(to, v.value.p, v.value.n);
 		to += v.value.n;
-		more = take(c, ",");
-		if (!more && !take(c, "}"))
+		more = audit_line_take(c, ",");
+		if (!more && !audit_line_take(c, "}"))
 			return false;
 	}
 	ret->n = (size_t)(to - ret->p);
@@ -274,24 +276,26 @@ bool audit_line_side(struct audit_text *at, struct audit_value *ret)
 static bool take_head(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_HEAD;
-	return take_string(c, &ret->origin) && take(c, ",\"vkey\":") &&
-	       take_string(c, &ret->vkey) && take(c, ",\"first\":") &&
-	       take_number(c, &ret->first) && take(c, ",\"size\":") && take_number(c, &ret->size);
+	return take_string(c, &ret->origin) && audit_line_take(c, ",\"vkey\":") &&
+	       take_string(c, &ret->vkey) && audit_line_take(c, ",\"first\":") &&
+	       take_number(c, &ret->first) && audit_line_take(c, ",\"size\":") &&
+	       take_number(c, &ret->size);
 }
 
 static bool take_tile(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_TILE;
-	return take_number(c, &ret->index) && take(c, ",\"hashes\":\"") &&
-	       take_chars(c, is_base64, SIZE_MAX, &ret->text) && take(c, "\"");
+	return take_number(c, &ret->index) && audit_line_take(c, ",\"hashes\":\"") &&
+	       take_chars(c, is_base64, SIZE_MAX, &ret->text) && audit_line_take(c, "\"");
 }
 
 static bool take_leaf(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_LEAF;
-	if (!take_number(c, &ret->index) || !take(c, ",\"leaf\":") || !take_string(c, &ret->text))
+	if (!take_number(c, &ret->index) || !audit_line_take(c, ",\"leaf\":") ||
+	    !take_string(c, &ret->text))
 		return false;
-	return !take(c, ",\"side\":") || take_side(c, &ret->side);
+	return !audit_line_take(c, ",\"side\":") || take_side(c, &ret->side);
 }
 
 bool audit_line_read(char *line, size_t len, struct audit_line *ret)
@@ -300,15 +304,15 @@ bool audit_line_read(char *line, size_t len, struct audit_line *ret)
 	bool good;
 
 	*ret = (struct audit_line){ .kind = AUDIT_LINE_CHECKPOINT };
-	if (take(&c, "{\"index\":"))
+	if (audit_line_take(&c, "{\"index\":"))
 		good = take_leaf(&c, ret);
-	else if (take(&c, "{\"checkpoint\":"))
+	else if (audit_line_take(&c, "{\"checkpoint\":"))
 		good = take_string(&c, &ret->text);
-	else if (take(&c, "{\"tile\":0,\"index\":"))
+	else if (audit_line_take(&c, "{\"tile\":0,\"index\":"))
 		good = take_tile(&c, ret);
 	else
-		good = take(&c, "{\"cordon_audit\":1,\"origin\":") && take_head(&c, ret);
-	return good && take(&c, "}") && c.p == c.end;
+		good = audit_line_take(&c, "{\"cordon_audit\":1,\"origin\":") && take_head(&c, ret);
+	return good && audit_line_take(&c, "}") && c.p == c.end;
 }
 
 /* ---- records: read only, though the cursor could write */
@@ -331,7 +335,7 @@ static bool take_part(struct audit_line_cursor *c, size_t n, const char *after, 
 			return false;
 		*ret = *ret * 10 + (*c->p - '0');
 	}
-	return take(c, after);
+	return audit_line_take(c, after);
 }
 
 /* Days since 1970, in the proleptic Gregorian calendar. A month that does not exist is counted on
@@ -365,18 +369,19 @@ bool audit_record_read(struct audit_text record, struct audit_record_head *ret)
 {
 	struct audit_line_cursor c = cursor_of(record);
 
-	if (record.n > AUDIT_RECORD_MAX || !take(&c, "{\"v\":1,\"seq\":") ||
-	    !take_number(&c, &ret->seq) || !take(&c, ",\"time\":\"") ||
-	    !take_time(&c, &ret->time_ms) || !take(&c, "\",\"type\":\"") ||
-	    !take_chars(&c, is_type, AUDIT_TYPE_MAX, &ret->type) || !take(&c, "\""))
+	if (record.n > AUDIT_RECORD_MAX || !audit_line_take(&c, "{\"v\":1,\"seq\":") ||
+	    !take_number(&c, &ret->seq) || !audit_line_take(&c, ",\"time\":\"") ||
+	    !take_time(&c, &ret->time_ms) || !audit_line_take(&c, "\",\"type\":\"") ||
+	    !take_chars(&c, is_type, AUDIT_TYPE_MAX, &ret->type) || !audit_line_take(&c, "\""))
 		return false;
-	return (take(&c, ",") || take(&c, "}")) && record.p[record.n - 1] == '}';
+	return (audit_line_take(&c, ",") || audit_line_take(&c, "}")) &&
+	       record.p[record.n - 1] == '}';
 }
 
 static bool take_seal(struct audit_line_cursor *c, struct audit_text *ret_name, uint8_t ret[32])
 {
-	return take(c, "\"") && take_chars(c, is_name, AUDIT_FIELD_MAX, ret_name) &&
-	       take(c, "\":\"c:") && take_hex(c, ret, 32) && take(c, "\"");
+	return audit_line_take(c, "\"") && take_chars(c, is_name, AUDIT_FIELD_MAX, ret_name) &&
+	       audit_line_take(c, "\":\"c:") && take_hex(c, ret, 32) && audit_line_take(c, "\"");
 }
 
 /* The last member, if it has the form of one. In a string its quotes would be escaped. */
@@ -398,8 +403,8 @@ struct audit_text audit_record_sealed(struct audit_text record)
 	do
 		if (!take_seal(&c, &field, hash))
 			return none;
-	while (take(&c, ","));
-	if (!take(&c, "}}") || c.p != c.end)
+	while (audit_line_take(&c, ","));
+	if (!audit_line_take(&c, "}}") || c.p != c.end)
 		return none;
 	return (struct audit_text){ at, (size_t)(c.end - 2 - at) };
 }
@@ -413,7 +418,7 @@ bool audit_record_seal(struct audit_text *at, struct audit_text *ret_name, uint8
 	c = cursor_of(*at);
 	if (!take_seal(&c, ret_name, ret))
 		return false;
-	(void)take(&c, ",");
+	(void)audit_line_take(&c, ",");
 	*at = (struct audit_text){ c.p, (size_t)(c.end - c.p) };
 	return true;
 }
@@ -425,8 +430,8 @@ static bool is_plain(char x)
 }
 
 /* Look for the text, and read the rest, wherever possible. */
-static bool find(struct audit_text record, const char *text,
-		 bool read(struct audit_line_cursor *c, void *arg), void *arg)
+static bool audit_line_find(struct audit_text record, const char *text,
+			    bool read(struct audit_line_cursor *c, void *arg), void *arg)
 {
 	struct audit_line_cursor c = cursor_of(record);
 
@@ -446,37 +451,37 @@ static bool read_new_key(struct audit_line_cursor *c, void *arg)
 
 	*ret = (struct audit_new_key){ 0 };
 	(void)take_chars(c, is_plain, SIZE_MAX, &ret->vkey);
-	if (!take(c, "\""))
+	if (!audit_line_take(c, "\""))
 		return false;
-	if (!take(c, ",\"former\":\""))
+	if (!audit_line_take(c, ",\"former\":\""))
 		return true;
 	(void)take_chars(c, is_plain, SIZE_MAX, &ret->former);
-	if (!take(c, "\",\"proof\":\""))
+	if (!audit_line_take(c, "\",\"proof\":\""))
 		return true;
 	(void)take_chars(c, is_plain, SIZE_MAX, &ret->proof);
-	if (!take(c, "\""))
+	if (!audit_line_take(c, "\""))
 		ret->proof = (struct audit_text){ 0 };
 	return true;
 }
 
 bool audit_record_new_key(struct audit_text record, struct audit_new_key *ret)
 {
-	return find(record, ",\"data\":{\"vkey\":\"", read_new_key, ret);
+	return audit_line_find(record, ",\"data\":{\"vkey\":\"", read_new_key, ret);
 }
 
 static bool read_pruned(struct audit_line_cursor *c, void *arg)
 {
 	uint64_t *ret = arg;
 
-	return take_number(c, &ret[0]) && take(c, ",\"to\":") && take_number(c, &ret[1]) &&
-	       (take(c, ",") || take(c, "}"));
+	return take_number(c, &ret[0]) && audit_line_take(c, ",\"to\":") &&
+	       take_number(c, &ret[1]) && (audit_line_take(c, ",") || audit_line_take(c, "}"));
 }
 
 bool audit_record_pruned(struct audit_text record, uint64_t *ret_from, uint64_t *ret_to)
 {
 	uint64_t both[2];
 
-	if (!find(record, ",\"data\":{\"from\":", read_pruned, both))
+	if (!audit_line_find(record, ",\"data\":{\"from\":", read_pruned, both))
 		return false;
 	*ret_from = both[0];
 	*ret_to = both[1];

@@ -63,7 +63,7 @@ static PRINTF(3, 4) bool end(struct audit_verify *v, enum audit_verdict verdict,
 }
 
 /* seq: the first record that cannot be believed. */
-static bool changed(struct audit_verify *v, uint64_t seq, const char *why)
+static bool audit_verify_changed(struct audit_verify *v, uint64_t seq, const char *why)
 {
 	if (!v->over) {
 		v->found.has_first_bad = true;
@@ -72,7 +72,7 @@ static bool changed(struct audit_verify *v, uint64_t seq, const char *why)
 	return end(v, AUDIT_CHANGED, "%s", why);
 }
 
-static bool unreadable(struct audit_verify *v, const char *why)
+static bool audit_verify_unreadable(struct audit_verify *v, const char *why)
 {
 	return end(v, AUDIT_UNREADABLE, "%s", why);
 }
@@ -80,7 +80,8 @@ static bool unreadable(struct audit_verify *v, const char *why)
 /* ---- signatures */
 
 /* By one of the keys, and by none wrongly. */
-static enum tlog_verdict judge(const struct audit_verify_keys *k, const struct tlog_note *n)
+static enum tlog_verdict audit_verify_judge(const struct audit_verify_keys *k,
+					    const struct tlog_note *n)
 {
 	enum tlog_verdict all = TLOG_UNSIGNED;
 
@@ -152,7 +153,7 @@ static bool not_vouched_for(struct audit_verify *v, const struct new_key *n, uin
 		       "it may be made up, or the folder of cordon-notary was "
 		       "replaced. If you know that the key is right, give it with --key",
 		       (unsigned long long)n->seq, vkey);
-	return changed(v, seq, why);
+	return audit_verify_changed(v, seq, why);
 }
 
 static bool check_new_keys(struct audit_verify *v)
@@ -161,7 +162,8 @@ static bool check_new_keys(struct audit_verify *v)
 		const struct new_key *n = &v->new_keys[v->nchecked];
 
 		if (!n->is_key)
-			return changed(v, n->seq, "a record of a new key without a key");
+			return audit_verify_changed(v, n->seq,
+						    "a record of a new key without a key");
 		if (!is_vouched_for(v, n))
 			return not_vouched_for(v, n, n->seq);
 	}
@@ -177,7 +179,8 @@ static bool not_signed(struct audit_verify *v)
 		if (n->is_key && !is_vouched_for(v, n))
 			return not_vouched_for(v, n, v->found.verified);
 	}
-	return changed(v, v->found.verified, "a checkpoint that is not signed by the key");
+	return audit_verify_changed(v, v->found.verified,
+				    "a checkpoint that is not signed by the key");
 }
 
 /* Count the witnesses of a checkpoint of that size. */
@@ -190,7 +193,7 @@ static bool count_witnesses(struct audit_verify *v, const struct tlog_note *n, u
 			tlog_note_verify(n, &v->rules->witnesses[i], audit_key_holds, NULL, NULL);
 
 		if (one == TLOG_BAD)
-			return changed(v, v->found.verified, "a wrong cosignature");
+			return audit_verify_changed(v, v->found.verified, "a wrong cosignature");
 		cosigned += one == TLOG_GOOD;
 	}
 	v->found.cosignatures += cosigned;
@@ -213,15 +216,15 @@ static bool meet_since(struct audit_verify *v)
 	v->since_met = true;
 	tlog_range_root(&v->tree, &root);
 	if (!tlog_hash_equal(&root, &v->since.root))
-		return changed(v, v->found.verified,
-			       "the log does not extend the checkpoint of --since");
+		return audit_verify_changed(v, v->found.verified,
+					    "the log does not extend the checkpoint of --since");
 	return count_witnesses(v, v->rules->since, v->since.size);
 }
 
-static bool add(struct audit_verify *v, const struct tlog_hash *leaf)
+static bool client_audit_verify_add(struct audit_verify *v, const struct tlog_hash *leaf)
 {
 	if (!tlog_range_add(&v->tree, 0, leaf))
-		return unreadable(v, "a log of too many records");
+		return audit_verify_unreadable(v, "a log of too many records");
 	return meet_since(v);
 }
 
@@ -235,11 +238,12 @@ static bool take_since(struct audit_verify *v)
 	if (n == NULL)
 		return true;
 	if (tlog_checkpoint_parse(n->text, n->text_len, &v->since, &e) < 0)
-		return unreadable(v, "the file of --since has no checkpoint");
+		return audit_verify_unreadable(v, "the file of --since has no checkpoint");
 	if (strcmp(v->since.origin, v->found.origin) != 0)
-		return unreadable(v, "the checkpoint of --since is of another log");
-	if (judge(&v->trusted, n) != TLOG_GOOD)
-		return unreadable(v, "the checkpoint of --since is not signed by the key");
+		return audit_verify_unreadable(v, "the checkpoint of --since is of another log");
+	if (audit_verify_judge(&v->trusted, n) != TLOG_GOOD)
+		return audit_verify_unreadable(
+			v, "the checkpoint of --since is not signed by the key");
 	return meet_since(v);
 }
 
@@ -252,7 +256,7 @@ static bool on_head(struct audit_verify *v, const struct audit_line *l)
 	if (l->kind != AUDIT_LINE_HEAD || tlog_vkey_parse(l->vkey.p, l->vkey.n, &named, &e) < 0 ||
 	    named.type != TLOG_KEY_ED25519 || !tlog_name_is_valid(l->origin.p, l->origin.n) ||
 	    l->first > TLOG_SIZE_MAX || l->size > TLOG_SIZE_MAX)
-		return unreadable(v, "the first line is not that of an export");
+		return audit_verify_unreadable(v, "the first line is not that of an export");
 	v->has_head = true;
 	v->size = l->size;
 	memcpy(v->found.origin, l->origin.p, l->origin.n);
@@ -274,12 +278,12 @@ static bool on_tile(struct audit_verify *v, const struct audit_line *l)
 
 	if (l->text.n != BASE64_LENGTH(TILE_BYTES) ||
 	    base64_decode(l->text.p, l->text.n, bytes) != (ssize_t)TILE_BYTES)
-		return unreadable(v, "a malformed tile");
+		return audit_verify_unreadable(v, "a malformed tile");
 	if (v->tree.size % TLOG_TILE != 0 || l->index != v->tree.size / TLOG_TILE)
-		return changed(v, v->tree.size, "a tile out of its place");
+		return audit_verify_changed(v, v->tree.size, "a tile out of its place");
 	for (size_t i = 0; i < TLOG_TILE; i++) {
 		memcpy(hash.bytes, bytes + i * TLOG_HASH, TLOG_HASH);
-		if (!add(v, &hash))
+		if (!client_audit_verify_add(v, &hash))
 			return false;
 	}
 	v->found.pruned = v->tree.size;
@@ -290,7 +294,7 @@ static bool on_tile(struct audit_verify *v, const struct audit_line *l)
 /* ---- records */
 
 /* The commitment of a value beside the record. */
-static void commit(const struct audit_value *value, uint8_t ret[32])
+static void audit_verify_commit(const struct audit_value *value, uint8_t ret[32])
 {
 	static const char label[] = "cordon-field"; /* with its NUL */
 	struct sha256 s;
@@ -363,11 +367,12 @@ static bool check_sealed(struct audit_verify *v, const struct audit_line *l)
 	size_t nsealed, nvalues = 0;
 
 	if (!seals_differ(sealed, &nsealed))
-		return changed(v, l->index, "not the record of that number");
+		return audit_verify_changed(v, l->index, "not the record of that number");
 	for (; audit_line_side(&side, &value); nvalues++) {
-		commit(&value, got);
+		audit_verify_commit(&value, got);
 		if (!find_seal(sealed, value.name, want) || memcmp(want, got, sizeof(got)) != 0)
-			return changed(v, l->index, "a value is not the one that was recorded");
+			return audit_verify_changed(v, l->index,
+						    "a value is not the one that was recorded");
 	}
 	v->found.erased += nsealed - nvalues;
 	return true;
@@ -432,17 +437,18 @@ static bool on_leaf(struct audit_verify *v, const struct audit_line *l)
 	struct tlog_hash hash;
 
 	if (!values_differ(l->side))
-		return unreadable(v, "a value of a record comes twice, or there are too many");
+		return audit_verify_unreadable(
+			v, "a value of a record comes twice, or there are too many");
 	if (l->index != v->tree.size)
-		return changed(v, v->tree.size, "another record is in its place");
+		return audit_verify_changed(v, v->tree.size, "another record is in its place");
 	if (!audit_record_read(l->text, &head) || head.seq != l->index)
-		return changed(v, l->index, "not the record of that number");
+		return audit_verify_changed(v, l->index, "not the record of that number");
 	if (!check_sealed(v, l))
 		return false;
 	check_time(v, head.time_ms);
 	take_statement(v, l, head.type);
 	tlog_leaf(l->text.p, l->text.n, &hash);
-	if (!add(v, &hash))
+	if (!client_audit_verify_add(v, &hash))
 		return false;
 	v->found.records++;
 	return true;
@@ -458,10 +464,11 @@ static bool check_root(struct audit_verify *v, const struct tlog_checkpoint *c)
 		return end(v, AUDIT_INCOMPLETE, "records %llu to %llu are missing",
 			   (unsigned long long)v->tree.size, (unsigned long long)c->size - 1);
 	if (c->size < v->tree.size)
-		return changed(v, c->size, "a checkpoint out of its place");
+		return audit_verify_changed(v, c->size, "a checkpoint out of its place");
 	tlog_range_root(&v->tree, &root);
 	if (!tlog_hash_equal(&root, &c->root))
-		return changed(v, v->found.verified, "the records are not those that were signed");
+		return audit_verify_changed(v, v->found.verified,
+					    "the records are not those that were signed");
 	return true;
 }
 
@@ -475,13 +482,13 @@ static bool on_checkpoint(struct audit_verify *v, const struct audit_line *l)
 
 	if (tlog_note_split(l->text.p, l->text.n, &n, &e) < 0 ||
 	    tlog_checkpoint_parse(n.text, n.text_len, &c, &e) < 0)
-		return changed(v, before, e.msg);
+		return audit_verify_changed(v, before, e.msg);
 	if (strcmp(c.origin, v->found.origin) != 0)
-		return changed(v, before, "a checkpoint of another log");
-	trusted = judge(&v->trusted, &n);
-	named = judge(&v->named, &n);
+		return audit_verify_changed(v, before, "a checkpoint of another log");
+	trusted = audit_verify_judge(&v->trusted, &n);
+	named = audit_verify_judge(&v->named, &n);
 	if (trusted == TLOG_BAD || named == TLOG_BAD)
-		return changed(v, before, "a wrong signature");
+		return audit_verify_changed(v, before, "a wrong signature");
 	if (trusted != TLOG_GOOD && named != TLOG_GOOD)
 		return not_signed(v);
 	if (!check_root(v, &c) || !count_witnesses(v, &n, c.size))
@@ -507,8 +514,9 @@ static bool on_line(struct audit_verify *v)
 	struct audit_line l;
 
 	if (!audit_line_read(v->line, v->len, &l))
-		return unreadable(v, v->has_head ? "a line of no known form"
-						 : "the first line is not that of an export");
+		return audit_verify_unreadable(
+			v, v->has_head ? "a line of no known form"
+				       : "the first line is not that of an export");
 	if (!v->has_head)
 		return on_head(v, &l);
 	switch (l.kind) {
@@ -521,7 +529,7 @@ static bool on_line(struct audit_verify *v)
 	case AUDIT_LINE_HEAD:
 		break;
 	}
-	return unreadable(v, "a line of no known form");
+	return audit_verify_unreadable(v, "a line of no known form");
 }
 
 struct audit_verify *audit_verify_new(const struct audit_verify_rules *rules)
@@ -550,7 +558,7 @@ bool audit_verify_add(struct audit_verify *v, const void *bytes, size_t len)
 
 		/* The longest line has its newline inside of the bound. */
 		if (n >= AUDIT_LINE_MAX - v->len) {
-			(void)unreadable(v, "a line is too long");
+			(void)audit_verify_unreadable(v, "a line is too long");
 			break;
 		}
 		memcpy(v->line + v->len, p, n);
@@ -570,7 +578,7 @@ const struct audit_found *audit_verify_end(struct audit_verify *v)
 	uint64_t size = v->tree.size;
 
 	if (!v->has_head)
-		(void)unreadable(v, "there is no export");
+		(void)audit_verify_unreadable(v, "there is no export");
 	else if (v->len > 0)
 		(void)end(v, AUDIT_INCOMPLETE, "the last line is cut off");
 	else if (v->is_unsigned)

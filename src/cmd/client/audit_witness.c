@@ -35,8 +35,8 @@ struct audit_witness_source {
 
 /* ---- from the server */
 
-static int get(struct audit_witness_source *s, const char *path, const char *fresh, size_t max,
-	       char **ret, size_t *ret_len, struct err *e)
+static int audit_witness_get(struct audit_witness_source *s, const char *path, const char *fresh,
+			     size_t max, char **ret, size_t *ret_len, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
 	struct target t;
@@ -55,7 +55,7 @@ static int get_checkpoint(struct audit_witness_source *s, struct err *e)
 	struct tlog_note n;
 	size_t len = 0;
 
-	if (get(s, "/v1/audit/checkpoint", "true", TLOG_NOTE_MAX, &text, &len, e) < 0)
+	if (audit_witness_get(s, "/v1/audit/checkpoint", "true", TLOG_NOTE_MAX, &text, &len, e) < 0)
 		return -1;
 	if (tlog_note_split(text, len, &n, e) < 0 ||
 	    tlog_checkpoint_parse(n.text, n.text_len, &s->c, e) < 0 ||
@@ -89,7 +89,7 @@ static int on_tile(void *arg, unsigned level, uint64_t index, unsigned width,
 		}
 	}
 	(void)tlog_tile_path(&t, path + strlen(path));
-	if (get(s, path, NULL, sizeof(k->hashes), &bytes, &len, e) < 0)
+	if (audit_witness_get(s, path, NULL, sizeof(k->hashes), &bytes, &len, e) < 0)
 		return -1;
 	if (len != width * sizeof(struct tlog_hash))
 		return err_set(e, ERR_SYSTEM, "a tile of the server has %zu bytes, not %zu", len,
@@ -106,8 +106,8 @@ static int on_tile(void *arg, unsigned level, uint64_t index, unsigned width,
 /* ---- to a witness */
 
 /* "old SIZE", the proof, an empty line, the checkpoint. */
-static int compose(struct audit_witness_source *s, uint64_t old_size, struct buf *ret,
-		   struct err *e)
+static int audit_witness_compose(struct audit_witness_source *s, uint64_t old_size, struct buf *ret,
+				 struct err *e)
 {
 	struct tlog_tiles tiles = { .size = s->c.size, .read = on_tile, .arg = s };
 	struct tlog_proof proof;
@@ -139,14 +139,14 @@ static int read_size(const char *text, size_t len, uint64_t *ret, struct err *e)
 }
 
 /* 1: cosigned, its lines are in ret. 0: it has seen the log at *size. -1. */
-static int post(struct client *c, struct audit_witness_source *s, uint64_t *size, struct buf *ret,
-		struct err *e)
+static int audit_witness_post(struct client *c, struct audit_witness_source *s, uint64_t *size,
+			      struct buf *ret, struct err *e)
 {
 	struct buf body = BUF_INIT(TLOG_NOTE_MAX + 8192);
 	struct client_request r = { .method = "POST", .target = "/add-checkpoint" };
 	OWN_MEM char *text = NULL;
 	size_t len = 0;
-	int done = compose(s, *size, &body, e), status;
+	int done = audit_witness_compose(s, *size, &body, e), status;
 
 	r.body = body.data;
 	r.body_len = body.len;
@@ -238,8 +238,8 @@ static int store_lines(struct audit_witness_source *s, const struct buf *lines, 
 	return done < 0 && s->a->status == 404 && s->is_saved ? 0 : done;
 }
 
-static int ask(struct audit_witness_source *s, const char *url, const struct tlog_vkey *k,
-	       struct err *e)
+static int audit_witness_ask(struct audit_witness_source *s, const char *url,
+			     const struct tlog_vkey *k, struct err *e)
 {
 	struct client *c = client_new(&(struct client_options){ .url = url,
 								.connect_ms = WITNESS_CONNECT_MS,
@@ -257,7 +257,7 @@ static int ask(struct audit_witness_source *s, const char *url, const struct tlo
 				"%llu: it was rolled back",
 				(unsigned long long)size, (unsigned long long)s->c.size);
 		else
-			done = post(c, s, &size, &lines, e);
+			done = audit_witness_post(c, s, &size, &lines, e);
 	}
 	if (done == 0)
 		done = err_set(e, ERR_CONFLICT, "the witness is busy with this log: try again");
@@ -274,7 +274,7 @@ static int ask(struct audit_witness_source *s, const char *url, const struct tlo
 
 /* ---- all of them */
 
-static int save(const struct audit_witness_source *s, const char *path, struct err *e)
+static int audit_witness_save(const struct audit_witness_source *s, const char *path, struct err *e)
 {
 	struct saved_file f;
 	int done;
@@ -297,7 +297,7 @@ static int run_all(struct audit_witness_source *s, const struct audit_witness *w
 	if (get_checkpoint(s, &e) < 0)
 		return args_fail(&e);
 	for (size_t i = 0; i < w->n / 2; i++) {
-		if (ask(s, w->words[2 * i], &keys[i], &e) == 0) {
+		if (audit_witness_ask(s, w->words[2 * i], &keys[i], &e) == 0) {
 			(void)printf("%s cosigned %s with %llu records\n", keys[i].name,
 				     s->c.origin, (unsigned long long)s->c.size);
 			continue;
@@ -306,7 +306,7 @@ static int run_all(struct audit_witness_source *s, const struct audit_witness *w
 		(void)args_fail(&e);
 		code = ARGS_FAILED;
 	}
-	if (w->out != NULL && save(s, w->out, &e) < 0)
+	if (w->out != NULL && audit_witness_save(s, w->out, &e) < 0)
 		return args_fail(&e);
 	return code;
 }

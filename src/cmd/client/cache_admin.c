@@ -54,7 +54,7 @@ static const struct lockfile {
 	  "-r \"$1\"" },
 };
 
-static const struct lockfile *find(const char *name)
+static const struct lockfile *cache_admin_find(const char *name)
 {
 	for (size_t i = 0; i < COUNT(lockfiles); i++)
 		if (fnmatch(lockfiles[i].pattern, name, 0) == 0)
@@ -167,8 +167,9 @@ static int print_result(struct api_call *a, const char *session, struct err *e)
 	return 0;
 }
 
-static int use(struct api_call *a, const struct package_warm *w, const struct lockfile *l,
-	       const char *session, const char *path, struct err *e)
+static int cache_admin_use(struct api_call *a, const struct package_warm *w,
+			   const struct lockfile *l, const char *session, const char *path,
+			   struct err *e)
 {
 	char folder_of[PATH_MAX], name_of[PATH_MAX];
 	const char *folder, *name;
@@ -207,7 +208,7 @@ static int package_warm(struct api_call *a, const struct package_warm *w, const 
 			struct err *e)
 {
 	const char *slash = strrchr(path, '/');
-	const struct lockfile *l = find(slash == NULL ? path : slash + 1);
+	const struct lockfile *l = cache_admin_find(slash == NULL ? path : slash + 1);
 	OWN_JSON *session = NULL;
 	OWN_JSON *body = NULL;
 	struct err later = { 0 };
@@ -229,7 +230,7 @@ static int package_warm(struct api_call *a, const struct package_warm *w, const 
 	block_signals();
 	if (create_session(a, body, &session, e) < 0)
 		return -1;
-	result = use(a, w, l, member_text(session, "id", ""), path, e);
+	result = cache_admin_use(a, w, l, member_text(session, "id", ""), path, e);
 	id_match_target(&t, member_text(session, "id", ""), NULL);
 	if (api_call_json(a, "DELETE", &t, NULL, NULL, &later) < 0 && result == 0) {
 		*e = later;
@@ -259,7 +260,7 @@ static const char *const heads[] = {
 	"SCOPE", "ECOSYSTEM", "HOST", "SIZE", "FETCHED", "USED", "WHAT"
 };
 
-static int compare(const void *one, const void *other)
+static int cache_admin_compare(const void *one, const void *other)
 {
 	static const char *const by[] = { "scope", "registry", "path" };
 	const json_t *a = *(const json_t *const *)one, *b = *(const json_t *const *)other;
@@ -336,7 +337,7 @@ static int print_entries(const json_t *list, struct err *e)
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = json_array_get(list, i);
-	qsort(sorted, n, sizeof(json_t *), compare);
+	qsort(sorted, n, sizeof(json_t *), cache_admin_compare);
 	for (size_t i = 0; i < n; i++)
 		add_entry(&t, sorted[i]);
 	columns_print(&t, SIZE_MAX, 0, stdout);

@@ -26,7 +26,7 @@ void code_results_release(struct code_results *c)
 }
 
 /* Base64 without its line breaks. */
-static ssize_t decode(const char *text, uint8_t *ret)
+static ssize_t code_results_decode(const char *text, uint8_t *ret)
 {
 	OWN_MEM char *packed = malloc(strlen(text) + 1);
 	size_t n = 0;
@@ -56,8 +56,8 @@ static bool has_room(struct code_results *c, size_t n)
 	return false;
 }
 
-static int save(struct code_results *c, const char *ending, const void *bytes, size_t n,
-		struct err *e)
+static int code_results_save(struct code_results *c, const char *ending, const void *bytes,
+			     size_t n, struct err *e)
 {
 	char path[PATH_MAX];
 	struct saved_file f;
@@ -99,13 +99,13 @@ static int save_formats(struct code_results *c, const json_t *result, struct err
 		if (text == NULL)
 			continue;
 		if (!formats[i].coded) {
-			if (save(c, formats[i].ending, text, strlen(text), e) < 0)
+			if (code_results_save(c, formats[i].ending, text, strlen(text), e) < 0)
 				return -1;
 			continue;
 		}
 		bytes = malloc(BASE64_BYTES(strlen(text)) + 1);
-		n = bytes == NULL ? -1 : decode(text, bytes);
-		if (n >= 0 && save(c, formats[i].ending, bytes, (size_t)n, e) < 0)
+		n = bytes == NULL ? -1 : code_results_decode(text, bytes);
+		if (n >= 0 && code_results_save(c, formats[i].ending, bytes, (size_t)n, e) < 0)
 			return -1;
 	}
 	return 0;

@@ -26,7 +26,7 @@ void columns_release(struct columns *t)
 	*t = (struct columns){ 0 };
 }
 
-static void must(const void *memory)
+static void columns_must(const void *memory)
 {
 	if (memory != NULL)
 		return;
@@ -49,11 +49,11 @@ void columns_add(struct columns *t, const char *fmt, ...)
 	cell.colour = COLOUR_NONE;
 	cell.width = show_escape(raw, text, sizeof(text));
 	cell.text = strdup(text);
-	must(cell.text);
+	columns_must(cell.text);
 	if (t->n == t->room) {
 		t->room = t->room == 0 ? 64 : t->room * 2;
 		t->cells = reallocarray(t->cells, t->room, sizeof(*t->cells));
-		must(t->cells);
+		columns_must(t->cells);
 	}
 	if (cell.width > t->width[column])
 		t->width[column] = cell.width;

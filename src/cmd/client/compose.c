@@ -8,7 +8,7 @@
 
 #include "lib/base/units.h"
 
-static int put(json_t *body, const char *member, json_t *value, struct err *e)
+static int compose_put(json_t *body, const char *member, json_t *value, struct err *e)
 {
 	if (value == NULL || json_object_set_new(body, member, value) < 0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
@@ -33,7 +33,7 @@ int compose_text(json_t *body, const char *member, const char *option, const cha
 	if (text == NULL)
 		return 0;
 	j = text_of(option, text, strlen(text), e);
-	return j == NULL ? -1 : put(body, member, j, e);
+	return j == NULL ? -1 : compose_put(body, member, j, e);
 }
 
 int compose_time(json_t *body, const char *member, uint64_t ms, struct err *e)
@@ -41,7 +41,7 @@ int compose_time(json_t *body, const char *member, uint64_t ms, struct err *e)
 	char text[32];
 
 	(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)ms);
-	return ms == 0 ? 0 : put(body, member, json_string(text), e);
+	return ms == 0 ? 0 : compose_put(body, member, json_string(text), e);
 }
 
 int compose_time_text(json_t *body, const char *member, const char *option, const char *text,
@@ -53,12 +53,13 @@ int compose_time_text(json_t *body, const char *member, const char *option, cons
 		return 0;
 	if (units_time_ms(text, 0, 3660ULL * 86400000, &ms, e) < 0)
 		return err_wrap(e, "%s", option);
-	return ms == 0 ? put(body, member, json_integer(0), e) : compose_time(body, member, ms, e);
+	return ms == 0 ? compose_put(body, member, json_integer(0), e)
+		       : compose_time(body, member, ms, e);
 }
 
 int compose_number(json_t *body, const char *member, uint64_t value, struct err *e)
 {
-	return value == 0 ? 0 : put(body, member, json_integer((json_int_t)value), e);
+	return value == 0 ? 0 : compose_put(body, member, json_integer((json_int_t)value), e);
 }
 
 int compose_pairs(json_t *body, const char *member, const char *option,
@@ -70,7 +71,7 @@ int compose_pairs(json_t *body, const char *member, const char *option,
 		json_decref(pairs);
 		return 0;
 	}
-	if (put(body, member, pairs, e) < 0)
+	if (compose_put(body, member, pairs, e) < 0)
 		return -1;
 	for (size_t i = 0; i < list->n; i++) {
 		const char *text = list->items[i], *equal = strchr(text, '=');
@@ -97,7 +98,7 @@ int compose_list(json_t *body, const char *member, const char *option, const cha
 {
 	json_t *list = json_array();
 
-	if (put(body, member, list, e) < 0)
+	if (compose_put(body, member, list, e) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		json_t *j = text_of(option, texts[i], strlen(texts[i]), e);
@@ -145,7 +146,7 @@ int compose_mounts(json_t *body, const char *member, const struct option_list *l
 		json_decref(mounts);
 		return 0;
 	}
-	if (put(body, member, mounts, e) < 0)
+	if (compose_put(body, member, mounts, e) < 0)
 		return -1;
 	for (size_t i = 0; i < list->n; i++) {
 		json_t *m;
@@ -194,7 +195,7 @@ int compose_volumes(json_t *body, const char *member, const struct option_list *
 
 	if (list->n == 0)
 		return 0;
-	if (put(body, member, volumes, e) < 0)
+	if (compose_put(body, member, volumes, e) < 0)
 		return -1;
 	for (size_t i = 0; i < list->n; i++) {
 		json_t *v;
@@ -250,8 +251,8 @@ static json_t *list_in(json_t *policy, const char *name)
 	return json_is_array(list) ? list : NULL;
 }
 
-static int append(json_t *policy, const char *name, const char *option, const char *text, size_t n,
-		  struct err *e)
+static int compose_append(json_t *policy, const char *name, const char *option, const char *text,
+			  size_t n, struct err *e)
 {
 	json_t *list = list_in(policy, name), *j = text_of(option, text, n, e);
 
@@ -270,7 +271,7 @@ static int append_presets(json_t *policy, const char *words, struct err *e)
 	for (;;) {
 		size_t n = strcspn(words, ",");
 
-		if (append(policy, "extends", "--policy", words, n, e) < 0)
+		if (compose_append(policy, "extends", "--policy", words, n, e) < 0)
 			return -1;
 		if (words[n] == '\0')
 			return 0;
@@ -296,20 +297,21 @@ int compose_network(json_t *body, const char *member, const struct option_list *
 		if (p == NULL)
 			return -1;
 	}
-	if (put(body, member, p == NULL ? json_pack("{s:i}", "version", 1) : p, e) < 0)
+	if (compose_put(body, member, p == NULL ? json_pack("{s:i}", "version", 1) : p, e) < 0)
 		return -1;
 	p = json_object_get(body, member);
 	for (size_t i = 0; i < policy->n; i++)
 		if (!is_file(policy->items[i]) && append_presets(p, policy->items[i], e) < 0)
 			return -1;
 	for (size_t i = 0; i < allow->n; i++)
-		if (append(p, "rules", "--allow", allow->items[i], strlen(allow->items[i]), e) < 0)
+		if (compose_append(p, "rules", "--allow", allow->items[i], strlen(allow->items[i]),
+				   e) < 0)
 			return -1;
 	return 0;
 }
 
 /* Only the name was given: a placeholder, in a variable of that name. */
-static json_t *brokered(const char *name)
+static json_t *compose_brokered(const char *name)
 {
 	char variable[128];
 	size_t n = 0;
@@ -331,7 +333,7 @@ static json_t *one_secret(const char *text, struct err *e)
 	const char *rest = text + name + 1;
 
 	if (text[name] == '\0')
-		return brokered(text);
+		return compose_brokered(text);
 	way = strcspn(rest, ":");
 	for (size_t i = 0; i < COUNT(ways); i++)
 		if (strlen(ways[i].way) == way && strncmp(ways[i].way, rest, way) == 0) {
@@ -363,7 +365,7 @@ int compose_ports(json_t *body, const char *member, const struct option_list *li
 	json_t *ports = json_array();
 	json_int_t port;
 
-	if (put(body, member, ports, e) < 0)
+	if (compose_put(body, member, ports, e) < 0)
 		return -1;
 	for (size_t i = 0; i < list->n; i++) {
 		if (compose_port(list->items[i], &port, e) < 0)
@@ -383,7 +385,7 @@ int compose_alarms(json_t *body, const char *member, const struct option_list *l
 		json_decref(rules);
 		return 0;
 	}
-	if (put(body, member, rules, e) < 0)
+	if (compose_put(body, member, rules, e) < 0)
 		return -1;
 	for (size_t i = 0; i < list->n; i++) {
 		const char *text = list->items[i], *equal = strchr(text, '=');
@@ -467,9 +469,9 @@ static int compose_flag(json_t *body, const char *member, struct err *e)
 	char name[32];
 
 	if (equal == NULL)
-		return put(body, member, json_true(), e);
+		return compose_put(body, member, json_true(), e);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)(equal - member), member);
-	return put(body, name, json_string(equal + 1), e);
+	return compose_put(body, name, json_string(equal + 1), e);
 }
 
 static int compose_option(json_t *body, const char *member, const struct option *o,
@@ -488,7 +490,7 @@ static int compose_option(json_t *body, const char *member, const struct option 
 		return compose_text(body, member, name, *(const char *const *)field, e);
 	case OPTION_JSON:
 		object = read_object(name, *(const char *const *)field, e);
-		return object == NULL ? -1 : put(body, member, object, e);
+		return object == NULL ? -1 : compose_put(body, member, object, e);
 	case OPTION_SPAN:
 		return compose_time_text(body, member, name, *(const char *const *)field, e);
 	case OPTION_LIST:
@@ -503,7 +505,7 @@ static int compose_option(json_t *body, const char *member, const struct option 
 	case OPTION_MILLIS:
 		break;
 	}
-	return put(body, member, json_real((double)*(const uint64_t *)field / 1000), e);
+	return compose_put(body, member, json_real((double)*(const uint64_t *)field / 1000), e);
 }
 
 int compose_options(json_t *body, const struct option *options, size_t n, const void *fields,

@@ -286,7 +286,7 @@ struct dockerfile_reader {
 	struct err *e;
 };
 
-static int fail(struct dockerfile_reader *r, const char *why, const char *what)
+static int dockerfile_fail(struct dockerfile_reader *r, const char *why, const char *what)
 {
 	(void)err_set(r->e, ERR_INVALID, "Dockerfile:%u: %s%s%.100s", r->line, why,
 		      what == NULL ? "" : ": ", what == NULL ? "" : what);
@@ -294,12 +294,13 @@ static int fail(struct dockerfile_reader *r, const char *why, const char *what)
 	return -1;
 }
 
-static char *copy(const char *text, size_t n)
+static char *dockerfile_copy(const char *text, size_t n)
 {
 	return dockerfile_words_copy(text, n);
 }
 
-static char *expand(const struct dockerfile_reader *r, const char *text, size_t len, bool variables)
+static char *dockerfile_expand(const struct dockerfile_reader *r, const char *text, size_t len,
+			       bool variables)
 {
 	return dockerfile_words_expand(&r->variables, text, len, variables);
 }
@@ -308,7 +309,7 @@ static int set_variable(struct dockerfile_reader *r, const char *name, const cha
 {
 	return dockerfile_words_set(&r->variables, name, value)
 		       ? 0
-		       : fail(r, "too many variables", NULL);
+		       : dockerfile_fail(r, "too many variables", NULL);
 }
 
 static char *read_json(struct dockerfile_reader *r, const char *text)
@@ -316,7 +317,8 @@ static char *read_json(struct dockerfile_reader *r, const char *text)
 	char *made = dockerfile_words_json(text);
 
 	if (made == NULL)
-		IGNORED(fail(r, "not a list of texts in JSON", NULL), "reported by NULL");
+		IGNORED(dockerfile_fail(r, "not a list of texts in JSON", NULL),
+			"reported by NULL");
 	return made;
 }
 
@@ -327,7 +329,7 @@ static struct dockerfile_step *add_step(struct dockerfile_reader *r, const char 
 	struct dockerfile *d = r->to;
 
 	if (d->nsteps == DOCKERFILE_STEPS_MAX) {
-		IGNORED(fail(r, "too many instructions", NULL), "reported by NULL");
+		IGNORED(dockerfile_fail(r, "too many instructions", NULL), "reported by NULL");
 		return NULL;
 	}
 	d->steps[d->nsteps] = (struct dockerfile_step){ .type = type, .line = r->line };
@@ -338,7 +340,7 @@ static int add_arg(struct dockerfile_reader *r, struct dockerfile_step *s, char 
 {
 	if (s->argc == DOCKERFILE_ARGS_MAX) {
 		free(arg);
-		return fail(r, "too many arguments", NULL);
+		return dockerfile_fail(r, "too many arguments", NULL);
 	}
 	s->args[s->argc++] = arg;
 	return 0;
@@ -353,7 +355,7 @@ static int next_stage(struct dockerfile_reader *r)
 	struct dockerfile *done;
 
 	if (r->to->number + 1 == DOCKERFILE_STAGES_MAX)
-		return fail(r, "too many stages", NULL);
+		return dockerfile_fail(r, "too many stages", NULL);
 	done = malloc(sizeof(*done));
 	if (done == NULL)
 		return err_sys(r->e, "allocate");
@@ -366,7 +368,7 @@ static int next_stage(struct dockerfile_reader *r)
 	r->variables = (struct dockerfile_words){ 0 };
 	for (size_t i = 0; i < r->globals.n; i++) {
 		const char *text = r->globals.texts[i], *eq = strchr(text, '=');
-		OWN_MEM char *name = copy(text, (size_t)(eq - text));
+		OWN_MEM char *name = dockerfile_copy(text, (size_t)(eq - text));
 
 		if (set_variable(r, name, eq + 1) < 0)
 			return -1;
@@ -382,12 +384,12 @@ static int read_stage_name(struct dockerfile_reader *r, const char *text)
 	if (*text == '\0')
 		return 0;
 	if (strncasecmp(text, "AS ", 3) != 0)
-		return fail(r, "what follows the image is not understood", text);
+		return dockerfile_fail(r, "what follows the image is not understood", text);
 	text += 3 + strspn(text + 3, " \t");
 	n = strcspn(text, " \t");
 	if (n == 0 || text[n] != '\0' || isdigit((unsigned char)text[0]))
-		return fail(r, "not the name of a stage", text);
-	r->to->name = copy(text, n);
+		return dockerfile_fail(r, "not the name of a stage", text);
+	r->to->name = dockerfile_copy(text, n);
 	return 0;
 }
 
@@ -403,10 +405,10 @@ static int do_from(struct dockerfile_reader *r, const char *text)
 	}
 	n = dockerfile_words_length(text);
 	if (n == 0)
-		return fail(r, "FROM needs an image", NULL);
-	r->to->from = expand(r, text, n, true);
+		return dockerfile_fail(r, "FROM needs an image", NULL);
+	r->to->from = dockerfile_expand(r, text, n, true);
 	if (strcmp(r->to->from, "scratch") == 0)
-		return fail(r, "FROM scratch is not supported", NULL);
+		return dockerfile_fail(r, "FROM scratch is not supported", NULL);
 	r->to->from_stage = dockerfile_stage_find(r->to, r->to->from);
 	return read_stage_name(r, text + n + strspn(text + n, " \t"));
 }
@@ -419,10 +421,10 @@ static int do_run(struct dockerfile_reader *r, const char *text)
 	if (s == NULL)
 		return -1;
 	if (strncmp(text, "--", 2) == 0)
-		return fail(r, "options of RUN are not supported", text);
+		return dockerfile_fail(r, "options of RUN are not supported", text);
 	if (strncmp(text, "<<", 2) == 0)
-		return fail(r, "here-documents are not supported", NULL);
-	command = text[0] == '[' ? read_json(r, text) : copy(text, strlen(text));
+		return dockerfile_fail(r, "here-documents are not supported", NULL);
+	command = text[0] == '[' ? read_json(r, text) : dockerfile_copy(text, strlen(text));
 	return command == NULL ? -1 : add_arg(r, s, command);
 }
 
@@ -440,9 +442,11 @@ static int read_option(struct dockerfile_reader *r, const char *word, struct cop
 		str_copy(o->mode, word + 8);
 	else if (strncmp(word, "--from=", 7) == 0) {
 		o->stage = dockerfile_stage_find(r->to, word + 7);
-		return o->stage != NULL ? 0 : fail(r, "there is no such stage before", word + 7);
+		return o->stage != NULL
+			       ? 0
+			       : dockerfile_fail(r, "there is no such stage before", word + 7);
 	} else
-		return fail(r, "this option of COPY is not supported", word);
+		return dockerfile_fail(r, "this option of COPY is not supported", word);
 	return 0;
 }
 
@@ -457,21 +461,23 @@ static int add_copies(struct dockerfile_reader *r, char **words, unsigned n,
 		      const struct copy_options *o)
 {
 	if (n < 2)
-		return fail(r, "COPY needs a source and a destination", NULL);
+		return dockerfile_fail(r, "COPY needs a source and a destination", NULL);
 	for (unsigned i = 0; i + 1 < n; i++) {
 		struct dockerfile_step *s = add_step(r, "COPY");
 
 		if (s == NULL)
 			return -1;
 		if (is_remote(words[i]))
-			return fail(r, "only files of the directory can be copied", words[i]);
+			return dockerfile_fail(r, "only files of the directory can be copied",
+					       words[i]);
 		if (o->stage != NULL && strpbrk(words[i], "*?[") != NULL)
-			return fail(r, "patterns are not supported with --from", words[i]);
+			return dockerfile_fail(r, "patterns are not supported with --from",
+					       words[i]);
 		s->stage = o->stage;
-		if (add_arg(r, s, copy(words[i], strlen(words[i]))) < 0 ||
-		    add_arg(r, s, copy(words[n - 1], strlen(words[n - 1]))) < 0 ||
-		    add_arg(r, s, copy(o->owner, strlen(o->owner))) < 0 ||
-		    add_arg(r, s, copy(o->mode, strlen(o->mode))) < 0)
+		if (add_arg(r, s, dockerfile_copy(words[i], strlen(words[i]))) < 0 ||
+		    add_arg(r, s, dockerfile_copy(words[n - 1], strlen(words[n - 1]))) < 0 ||
+		    add_arg(r, s, dockerfile_copy(o->owner, strlen(o->owner))) < 0 ||
+		    add_arg(r, s, dockerfile_copy(o->mode, strlen(o->mode))) < 0)
 			return -1;
 	}
 	return 0;
@@ -485,17 +491,17 @@ static int do_copy(struct dockerfile_reader *r, const char *text)
 	int rc = 0;
 
 	if (text[0] == '[')
-		return fail(r, "COPY with a list in JSON is not supported", NULL);
+		return dockerfile_fail(r, "COPY with a list in JSON is not supported", NULL);
 	while (rc == 0 && *text != '\0') {
 		size_t len = dockerfile_words_length(text);
-		char *word = expand(r, text, len, true);
+		char *word = dockerfile_expand(r, text, len, true);
 
 		if (strncmp(word, "--", 2) == 0 && n == 0) {
 			rc = read_option(r, word, &o);
 			free(word);
 		} else if (n == DOCKERFILE_ARGS_MAX) {
 			free(word);
-			rc = fail(r, "too many sources", NULL);
+			rc = dockerfile_fail(r, "too many sources", NULL);
 		} else {
 			words[n++] = word;
 		}
@@ -520,8 +526,8 @@ static int do_env(struct dockerfile_reader *r, const char *text)
 	if (n > 0 && isspace((unsigned char)text[n])) {
 		const char *value = text + n + strspn(text + n, " \t");
 
-		if (add_arg(r, s, copy(text, n)) < 0 ||
-		    add_arg(r, s, expand(r, value, strlen(value), false)) < 0)
+		if (add_arg(r, s, dockerfile_copy(text, n)) < 0 ||
+		    add_arg(r, s, dockerfile_expand(r, value, strlen(value), false)) < 0)
 			return -1;
 		return set_variable(r, s->args[0], s->args[1]);
 	}
@@ -530,36 +536,38 @@ static int do_env(struct dockerfile_reader *r, const char *text)
 
 		n = dockerfile_words_name(text);
 		if (n == 0 || text[n] != '=')
-			return fail(r, "ENV needs NAME=value", text);
-		if (add_arg(r, s, copy(text, n)) < 0 ||
-		    add_arg(r, s, expand(r, text + n + 1, len - n - 1, false)) < 0)
+			return dockerfile_fail(r, "ENV needs NAME=value", text);
+		if (add_arg(r, s, dockerfile_copy(text, n)) < 0 ||
+		    add_arg(r, s, dockerfile_expand(r, text + n + 1, len - n - 1, false)) < 0)
 			return -1;
-		OWN_MEM char *known = expand(r, text + n + 1, len - n - 1, true);
+		OWN_MEM char *known = dockerfile_expand(r, text + n + 1, len - n - 1, true);
 
 		if (set_variable(r, s->args[s->argc - 2], known) < 0)
 			return -1;
 		text += len;
 		text += strspn(text, " \t");
 	}
-	return s->argc == 0 ? fail(r, "ENV needs NAME=value", NULL) : 0;
+	return s->argc == 0 ? dockerfile_fail(r, "ENV needs NAME=value", NULL) : 0;
 }
 
 /* A value of the command line wins over that of the file. Steps see it as a variable. */
 static int do_arg(struct dockerfile_reader *r, const char *text)
 {
 	size_t n = dockerfile_words_name(text);
-	OWN_MEM char *name = copy(text, n);
+	OWN_MEM char *name = dockerfile_copy(text, n);
 	OWN_MEM char *value = NULL;
 	struct dockerfile_step *s;
 
 	if (n == 0 || (text[n] != '\0' && text[n] != '='))
-		return fail(r, "ARG needs NAME or NAME=value", text);
+		return dockerfile_fail(r, "ARG needs NAME or NAME=value", text);
 	if (text[n] == '=')
-		value = expand(r, text + n + 1, dockerfile_words_length(text + n + 1), true);
+		value = dockerfile_expand(r, text + n + 1, dockerfile_words_length(text + n + 1),
+					  true);
 	for (size_t i = 0; i < r->nargs; i++)
 		if (strncmp(r->build_args[i], name, n) == 0 && r->build_args[i][n] == '=') {
 			free(value);
-			value = copy(r->build_args[i] + n + 1, strlen(r->build_args[i] + n + 1));
+			value = dockerfile_copy(r->build_args[i] + n + 1,
+						strlen(r->build_args[i] + n + 1));
 		}
 	if (value == NULL)
 		return 0;
@@ -568,10 +576,10 @@ static int do_arg(struct dockerfile_reader *r, const char *text)
 	if (r->to->from == NULL)
 		return r->to->before != NULL || dockerfile_words_set(&r->globals, name, value)
 			       ? 0
-			       : fail(r, "too many variables", NULL);
+			       : dockerfile_fail(r, "too many variables", NULL);
 	s = add_step(r, "ENV");
-	return s == NULL || add_arg(r, s, copy(name, n)) < 0 ||
-			       add_arg(r, s, copy(value, strlen(value))) < 0
+	return s == NULL || add_arg(r, s, dockerfile_copy(name, n)) < 0 ||
+			       add_arg(r, s, dockerfile_copy(value, strlen(value))) < 0
 		       ? -1
 		       : 0;
 }
@@ -583,14 +591,14 @@ static int do_word(struct dockerfile_reader *r, const char *type, const char *te
 	if (s == NULL)
 		return -1;
 	if (*text == '\0')
-		return fail(r, "its argument is missing", type);
-	return add_arg(r, s, expand(r, text, strlen(text), true));
+		return dockerfile_fail(r, "its argument is missing", type);
+	return add_arg(r, s, dockerfile_expand(r, text, strlen(text), true));
 }
 
 static int do_command(struct dockerfile_reader *r, char **to, const char *text)
 {
 	free(*to);
-	*to = text[0] == '[' ? read_json(r, text) : copy(text, strlen(text));
+	*to = text[0] == '[' ? read_json(r, text) : dockerfile_copy(text, strlen(text));
 	return *to == NULL ? -1 : 0;
 }
 
@@ -612,7 +620,7 @@ static int do_instruction(struct dockerfile_reader *r, const char *word, const c
 	if (strcasecmp(word, "ARG") == 0)
 		return do_arg(r, text);
 	if (r->to->from == NULL)
-		return fail(r, "FROM must come first", word);
+		return dockerfile_fail(r, "FROM must come first", word);
 	if (strcasecmp(word, "RUN") == 0)
 		return do_run(r, text);
 	if (strcasecmp(word, "COPY") == 0 || strcasecmp(word, "ADD") == 0)
@@ -627,7 +635,7 @@ static int do_instruction(struct dockerfile_reader *r, const char *word, const c
 		return do_command(r, &r->command, text);
 	if (strcasecmp(word, "ENTRYPOINT") == 0)
 		return do_command(r, &r->entrypoint, text);
-	return is_ignored(word) ? 0 : fail(r, "instruction is not known", word);
+	return is_ignored(word) ? 0 : dockerfile_fail(r, "instruction is not known", word);
 }
 
 /* ---- lines */
@@ -640,11 +648,11 @@ static int do_line(struct dockerfile_reader *r, struct buf *line)
 	struct err e;
 
 	if (buf_check(line, &e) < 0)
-		return fail(r, "the instruction is too long", NULL);
+		return dockerfile_fail(r, "the instruction is too long", NULL);
 	if (strlen(text) != line->len)
-		return fail(r, "a NUL in the file", NULL);
+		return dockerfile_fail(r, "a NUL in the file", NULL);
 	if (n >= sizeof(word))
-		return fail(r, "instruction is not known", text);
+		return dockerfile_fail(r, "instruction is not known", text);
 	memcpy(word, text, n);
 	word[n] = '\0';
 	return do_instruction(r, word, text + n + strspn(text + n, " \t"));
@@ -660,7 +668,7 @@ static void set_start(struct dockerfile_reader *r)
 	if (r->command != NULL)
 		buf_printf(&b, "%s%s", b.len > 0 ? " " : "", r->command);
 	if (b.len > 0)
-		r->to->start = copy(buf_text(&b), strlen(buf_text(&b)));
+		r->to->start = dockerfile_copy(buf_text(&b), strlen(buf_text(&b)));
 	buf_release(&b);
 }
 

@@ -61,7 +61,7 @@ static bool component_fits(const char *p, size_t pn, const char *t, size_t tn)
 	return pi == pn;
 }
 
-static size_t component(const char *text, size_t n)
+static size_t dockerignore_component(const char *text, size_t n)
 {
 	size_t i = 0;
 
@@ -78,7 +78,7 @@ static bool path_fits(const char *p, size_t pn, const char *t, size_t tn, unsign
 
 	if (pn == 0)
 		return true; /* the rest of the path is below what matched */
-	a = component(p, pn);
+	a = dockerignore_component(p, pn);
 	if (a == 2 && p[0] == '*' && p[1] == '*') {
 		size_t rest = a + (a < pn);
 
@@ -87,14 +87,14 @@ static bool path_fits(const char *p, size_t pn, const char *t, size_t tn, unsign
 				return tn > 0;
 			if (tn == 0)
 				return false;
-			b = component(t, tn);
+			b = dockerignore_component(t, tn);
 			t += b + (b < tn);
 			tn -= b + (b < tn);
 		}
 	}
 	if (tn == 0)
 		return false;
-	b = component(t, tn);
+	b = dockerignore_component(t, tn);
 	if (!component_fits(p, a, t, b))
 		return false;
 	return path_fits(p + a + (a < pn), pn - a - (a < pn), t + b + (b < tn), tn - b - (b < tn),
@@ -102,7 +102,7 @@ static bool path_fits(const char *p, size_t pn, const char *t, size_t tn, unsign
 }
 
 /* Leading and trailing slashes and "./" do not count. */
-static void trim(const char **p, size_t *n)
+static void dockerignore_trim(const char **p, size_t *n)
 {
 	while (*n > 0 && isspace((unsigned char)(*p)[*n - 1]))
 		--*n;
@@ -131,11 +131,11 @@ bool dockerignore_read(const char *text, size_t len, struct dockerignore *ret)
 		size_t used = n + (stop != NULL);
 		bool keeps;
 
-		trim(&p, &n);
+		dockerignore_trim(&p, &n);
 		keeps = n > 0 && *p == '!';
 		p += keeps;
 		n -= keeps;
-		trim(&p, &n);
+		dockerignore_trim(&p, &n);
 		if (n > 0 && (*p != '#' || keeps)) {
 			if (ret->n == DOCKERIGNORE_RULES_MAX)
 				return false;
@@ -172,11 +172,11 @@ enum dockerignore_fit dockerignore_fits(const char *pattern, const char *path)
 	const char *p = pattern;
 	size_t pn = strlen(pattern), tn = strlen(path);
 
-	trim(&p, &pn);
+	dockerignore_trim(&p, &pn);
 	if (pn == 0 || (pn == 1 && *p == '.') || path_fits(p, pn, path, tn, 8))
 		return DOCKERIGNORE_YES;
 	while (pn > 0 && tn > 0) {
-		size_t a = component(p, pn), b = component(path, tn);
+		size_t a = dockerignore_component(p, pn), b = dockerignore_component(path, tn);
 
 		if (a == 2 && p[0] == '*' && p[1] == '*')
 			return DOCKERIGNORE_ANCESTOR;

@@ -150,8 +150,8 @@ int exec_code(const struct exec_options *o, struct exec_command *c, char **ret_t
 	return 0;
 }
 
-static int fill(json_t *body, const struct exec_options *o, const struct exec_command *c,
-		struct err *e)
+static int exec_fill(json_t *body, const struct exec_options *o, const struct exec_command *c,
+		     struct err *e)
 {
 	if (body == NULL ||
 	    compose_list(body, "argv", "the command", (const char *const *)c->argv, c->argc, e) <
@@ -179,7 +179,7 @@ int exec_command(struct api_call *a, const char *session, const struct exec_opti
 	struct target t;
 	const char *id;
 
-	if ((c->code != NULL ? fill_code : fill)(body, o, c, e) < 0)
+	if ((c->code != NULL ? fill_code : exec_fill)(body, o, c, e) < 0)
 		return -1;
 	id_match_target(&t, session, "executions");
 	if (api_call_json(a, "POST", &t, body, ret, e) < 0)

@@ -63,7 +63,8 @@ static int file_begin(struct export_sink *s, struct err *e)
 	return cut_part(s->fd, &s->size, e) < 0 ? err_wrap(e, "%.150s", s->path) : 0;
 }
 
-static int numbered(const struct export_sink *s, uint64_t n, char ret[PATH_MAX], struct err *e)
+static int export_file_numbered(const struct export_sink *s, uint64_t n, char ret[PATH_MAX],
+				struct err *e)
 {
 	int len = n == 0 ? snprintf(ret, PATH_MAX, "%s", s->path)
 			 : snprintf(ret, PATH_MAX, "%s.%llu", s->path, (unsigned long long)n);
@@ -81,7 +82,8 @@ static int file_rotate(struct export_sink *s, struct err *e)
 		return err_sys(e, "%.150s", s->path);
 	file_release(s);
 	for (uint64_t n = s->max_files - 1; n > 0; n--) {
-		if (numbered(s, n - 1, from, e) < 0 || numbered(s, n, to, e) < 0)
+		if (export_file_numbered(s, n - 1, from, e) < 0 ||
+		    export_file_numbered(s, n, to, e) < 0)
 			return -1;
 		if (rename(from, to) < 0 && errno != ENOENT)
 			return err_sys(e, "%.150s", to);

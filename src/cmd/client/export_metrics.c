@@ -71,7 +71,7 @@ void export_calls_count(struct export_calls *c, const struct export_item *items,
 	}
 }
 
-static json_t *decimal(uint64_t n)
+static json_t *export_metrics_decimal(uint64_t n)
 {
 	char text[24];
 
@@ -91,7 +91,7 @@ static json_t *point_of_calls(const struct export_series *s, const struct export
 	      export_attribute_text(attributes, "gen_ai.request.model", s->model) < 0 ||
 	      export_attribute_text(attributes, "gen_ai.token.type", type) < 0;
 	for (size_t i = 0; i <= EXPORT_BUCKETS && !bad; i++)
-		bad = json_array_append_new(buckets, decimal(sum->buckets[i])) < 0 ||
+		bad = json_array_append_new(buckets, export_metrics_decimal(sum->buckets[i])) < 0 ||
 		      (i < EXPORT_BUCKETS && json_array_append_new(at, json_real(bounds[i])) < 0);
 	if (bad) {
 		json_decref(attributes);
@@ -101,8 +101,8 @@ static json_t *point_of_calls(const struct export_series *s, const struct export
 	}
 	return json_pack("{s:o,s:o,s:o,s:o,s:f,s:o,s:o}", "attributes", attributes,
 			 "startTimeUnixNano", export_nano(since_ms), "timeUnixNano",
-			 export_nano(now_ms), "count", decimal(sum->count), "sum", sum->sum,
-			 "bucketCounts", buckets, "explicitBounds", at);
+			 export_nano(now_ms), "count", export_metrics_decimal(sum->count), "sum",
+			 sum->sum, "bucketCounts", buckets, "explicitBounds", at);
 }
 
 /* Take points over. An empty metric is left out. */
@@ -257,7 +257,7 @@ static int metric_of_states(json_t *list, const json_t *sessions, uint64_t now_m
 		    json_array_append_new(points,
 					  json_pack("{s:o,s:o,s:o}", "attributes", attributes,
 						    "timeUnixNano", export_nano(now_ms), "asInt",
-						    decimal((uint64_t)n))) < 0) {
+						    export_metrics_decimal((uint64_t)n))) < 0) {
 			json_decref(points);
 			points = NULL;
 		}

@@ -146,7 +146,7 @@ int export_attribute_json(json_t *list, const char *prefix, const char *name, co
 
 /* ---- requests */
 
-static json_t *resource(const struct export_node *node)
+static json_t *export_otlp_resource(const struct export_node *node)
 {
 	const char *end = strchr(node->origin, '/');
 	char name[EXPORT_ORIGIN_MAX];
@@ -168,7 +168,7 @@ static json_t *resource(const struct export_node *node)
 json_t *export_otlp_wrap(const struct export_node *node, const char *all, const char *scopes,
 			 const char *member, json_t *list)
 {
-	json_t *of = resource(node);
+	json_t *of = export_otlp_resource(node);
 
 	if (list == NULL || of == NULL) {
 		json_decref(list);

@@ -66,7 +66,7 @@ static int connect_unix(struct export_sink *s, const char *path, struct err *e)
 }
 
 /* "HOST:PORT", "[::1]:PORT". */
-static bool split(const char *text, char host[256], char port[16])
+static bool export_socket_split(const char *text, char host[256], char port[16])
 {
 	const char *colon = strrchr(text, ':');
 	size_t n = colon == NULL ? 0 : (size_t)(colon - text);
@@ -90,7 +90,7 @@ static int connect_host(struct export_sink *s, const char *text, struct err *e)
 	char host[256], port[16];
 	int got;
 
-	if (!split(text, host, port))
+	if (!export_socket_split(text, host, port))
 		return err_set(e, ERR_INVALID, "--syslog: %.100s: not HOST:PORT", text);
 	got = getaddrinfo(host, port, &hints, &list);
 	if (got != 0)
@@ -112,7 +112,7 @@ static int socket_connect(struct export_sink *s, struct err *e)
 	return connect_host(s, s->address + 6, e);
 }
 
-static int put(struct export_sink *s, const void *data, size_t len, struct err *e)
+static int export_socket_put(struct export_sink *s, const void *data, size_t len, struct err *e)
 {
 	const uint8_t *at = data;
 
@@ -164,9 +164,9 @@ static int put_message(struct export_sink *s, const struct export_node *node,
 				s->datagrams ? EXPORT_DATAGRAM_MAX : EXPORT_SYSLOG_MAX, b) < 0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	(void)snprintf(count, sizeof(count), "%zu ", b->len);
-	if (!s->datagrams && put(s, count, strlen(count), e) < 0)
+	if (!s->datagrams && export_socket_put(s, count, strlen(count), e) < 0)
 		return -1;
-	return put(s, buf_text(b), b->len, e);
+	return export_socket_put(s, buf_text(b), b->len, e);
 }
 
 static int socket_send(struct export_sink *s, const struct export_node *node,

@@ -72,7 +72,8 @@ static struct export_source_known *known_place(struct export_source *s, const ch
 	return &s->known->all[h % KNOWN_MAX];
 }
 
-static void know(struct export_source *s, const char *session, const char *traceparent)
+static void export_source_know(struct export_source *s, const char *session,
+			       const char *traceparent)
 {
 	struct export_source_known *k = known_place(s, session);
 
@@ -104,7 +105,7 @@ static int source_trace(struct export_source *s, struct export_item *i, const ch
 
 		if (find_session(s, session, &shown, e) < 0)
 			return -1;
-		know(s, session, member_text(shown, "traceparent", NULL));
+		export_source_know(s, session, member_text(shown, "traceparent", NULL));
 	}
 	i->trace = k->trace;
 	return 0;
@@ -235,8 +236,9 @@ static int add_audit(struct export_source *s, struct export_cursor *c, const jso
 										     : NULL };
 		str_copy(i->origin, s->origin);
 		if (strcmp(member_text(record, "type", ""), "session.created") == 0)
-			know(s, session,
-			     member_text(member_group(record, "data"), "traceparent", NULL));
+			export_source_know(
+				s, session,
+				member_text(member_group(record, "data"), "traceparent", NULL));
 		if (source_trace(s, i, session, e) < 0 || source_details(s, i, e) < 0)
 			return -1;
 		s->n++;

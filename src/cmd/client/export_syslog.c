@@ -12,7 +12,7 @@
 #define FACILITY 13
 
 /* A field of the head: printable ASCII without spaces, "-" if it is empty. */
-static void field(const char *text, size_t n, char *ret, size_t cap)
+static void export_syslog_field(const char *text, size_t n, char *ret, size_t cap)
 {
 	size_t len = 0;
 
@@ -23,16 +23,16 @@ static void field(const char *text, size_t n, char *ret, size_t cap)
 	ret[len] = '\0';
 }
 
-static void head(const struct export_item *i, const char *version, struct buf *ret)
+static void export_syslog_head(const struct export_item *i, const char *version, struct buf *ret)
 {
 	int severity = export_severity(i);
 	const char *time = member_text(i->record, "time", "");
 	char host[256], id[33];
 
-	field(i->origin, strcspn(i->origin, "/"), host, sizeof(host));
+	export_syslog_field(i->origin, strcspn(i->origin, "/"), host, sizeof(host));
 	if (i->kind == EXPORT_AUDIT)
-		field(member_text(i->record, "code", ""),
-		      strlen(member_text(i->record, "code", "")), id, sizeof(id));
+		export_syslog_field(member_text(i->record, "code", ""),
+				    strlen(member_text(i->record, "code", "")), id, sizeof(id));
 	else
 		(void)snprintf(id, sizeof(id), "NET-%.20s", member_text(i->record, "kind", ""));
 	/* sequenceId has 31 bits and begins at 1. */
@@ -66,14 +66,14 @@ int export_syslog_write(const struct export_item *i, const char *version, size_t
 	size_t before;
 
 	buf_clear(ret);
-	head(i, version, ret);
+	export_syslog_head(i, version, ret);
 	before = ret->len;
 	if (put_line(i, true, ret) < 0)
 		return -1;
 	if (buf_check(ret, &e) == 0 && ret->len <= max)
 		return 0;
 	buf_clear(ret);
-	head(i, version, ret);
+	export_syslog_head(i, version, ret);
 	if (ret->len != before || put_line(i, false, ret) < 0)
 		return -1;
 	return buf_check(ret, &e) == 0 && ret->len <= max ? 0 : -1;

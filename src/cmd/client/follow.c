@@ -49,8 +49,8 @@ static int read_events(struct follow *f, struct api_call *a, follow_fn *take, vo
 }
 
 /* One connection. Return as read_events(). */
-static int once(struct follow *f, struct api_call *a, const struct target *t, follow_fn *take,
-		void *arg, struct err *e)
+static int follow_once(struct follow *f, struct api_call *a, const struct target *t,
+		       follow_fn *take, void *arg, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
 	struct target at = *t;
@@ -91,7 +91,7 @@ int follow_events(struct api_call *a, const struct target *t, const struct follo
 	if (o->after != NULL)
 		str_copy(f.position, o->after);
 	for (;;) {
-		int result = once(&f, a, t, take, arg, e);
+		int result = follow_once(&f, a, t, take, arg, e);
 
 		if (result == 1 || result < 0)
 			return result < 0 ? -1 : 0;

@@ -23,7 +23,7 @@ int session_part_get(const struct args_common *common, const char *word, const c
 #define LIST_MAX 10000
 
 /* An id goes into paths and messages. */
-static int take(const char *id, char ret_id[ID_MATCH_ID_MAX], struct err *e)
+static int id_match_take(const char *id, char ret_id[ID_MATCH_ID_MAX], struct err *e)
 {
 	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
 
@@ -34,7 +34,7 @@ static int take(const char *id, char ret_id[ID_MATCH_ID_MAX], struct err *e)
 }
 
 /* How many of the list begin with word. The first is taken. */
-static size_t matches(const json_t *list, const char *word, const char **ret_id)
+static size_t id_match_matches(const json_t *list, const char *word, const char **ret_id)
 {
 	size_t found = 0;
 
@@ -51,8 +51,8 @@ static size_t matches(const json_t *list, const char *word, const char **ret_id)
 }
 
 /* 1: found. 0: none. */
-static int search(struct api_call *a, const struct target *t, const char *member, const char *word,
-		  char ret_id[ID_MATCH_ID_MAX], struct err *e)
+static int id_match_search(struct api_call *a, const struct target *t, const char *member,
+			   const char *word, char ret_id[ID_MATCH_ID_MAX], struct err *e)
 {
 	OWN_JSON *list = NULL;
 	const char *id = NULL;
@@ -60,13 +60,13 @@ static int search(struct api_call *a, const struct target *t, const char *member
 
 	if (api_call_pages(a, t, member, NULL, LIST_MAX, &list, e) < 0)
 		return -1;
-	n = matches(list, word, &id);
+	n = id_match_matches(list, word, &id);
 	if (n > 1)
 		return err_set(e, ERR_INVALID, "'%.40s' matches %zu %s; give more of the id", word,
 			       n, member);
 	if (n == 0)
 		return 0;
-	return take(id, ret_id, e) < 0 ? -1 : 1;
+	return id_match_take(id, ret_id, e) < 0 ? -1 : 1;
 }
 
 static bool is_unknown(const struct api_call *a)
@@ -81,7 +81,7 @@ int id_match_session(struct api_call *a, const char *word, char ret_id[ID_MATCH_
 	struct target t;
 	struct err unknown = { 0 };
 
-	if (take(word, ret_id, e) < 0)
+	if (id_match_take(word, ret_id, e) < 0)
 		return -1;
 	id_match_target(&t, word, NULL);
 	if (api_call_json(a, "GET", &t, NULL, NULL, &unknown) == 0)
@@ -91,7 +91,7 @@ int id_match_session(struct api_call *a, const char *word, char ret_id[ID_MATCH_
 
 		target_init(&t, "/v1/sessions");
 		target_query(&t, "ended", ended[i]);
-		found = search(a, &t, "sessions", word, ret_id, e);
+		found = id_match_search(a, &t, "sessions", word, ret_id, e);
 		if (found != 0)
 			return found < 0 ? -1 : 0;
 		a->status = 404;
@@ -123,7 +123,7 @@ static int find_last(struct api_call *a, const char *session, char ret_id[ID_MAT
 	}
 	if (id == NULL)
 		return err_set(e, ERR_NOT_FOUND, "session %s has run no command", session);
-	return take(id, ret_id, e);
+	return id_match_take(id, ret_id, e);
 }
 
 int id_match_execution(struct api_call *a, const char *session, const char *word,
@@ -135,7 +135,7 @@ int id_match_execution(struct api_call *a, const char *session, const char *word
 
 	if (word == NULL)
 		return find_last(a, session, ret_id, e);
-	if (take(word, ret_id, e) < 0)
+	if (id_match_take(word, ret_id, e) < 0)
 		return -1;
 	id_match_execution_target(&t, session, word, NULL);
 	if (api_call_json(a, "GET", &t, NULL, NULL, &unknown) == 0)
@@ -144,7 +144,7 @@ int id_match_execution(struct api_call *a, const char *session, const char *word
 	if (!is_unknown(a))
 		return -1;
 	id_match_target(&t, session, "executions");
-	found = search(a, &t, "executions", word, ret_id, e);
+	found = id_match_search(a, &t, "executions", word, ret_id, e);
 	if (found == 0)
 		*e = unknown;
 	return found > 0 ? 0 : -1;

@@ -60,7 +60,7 @@ static void print_verb(const struct verb *v, void *to)
 		      v->summary);
 }
 
-static int list(FILE *to)
+static int client_list(FILE *to)
 {
 	for (size_t i = 0; i < COUNT(groups); i++) {
 		(void)fprintf(to, "\n%s:\n", groups[i].title);
@@ -80,7 +80,7 @@ struct all {
 	size_t n;
 };
 
-static void collect(const struct verb *v, void *arg)
+static void client_collect(const struct verb *v, void *arg)
 {
 	struct all *all = arg;
 
@@ -92,12 +92,12 @@ static struct all all_verbs(void)
 	struct all all = { .n = 0 };
 
 	for (size_t i = 0; i < COUNT(groups); i++)
-		each_verb(&groups[i], collect, &all);
+		each_verb(&groups[i], client_collect, &all);
 	return all;
 }
 
 /* `cordon --complete VERB WORD...`. The first word may also be the incomplete one. */
-static int complete(const struct all *all, int argc, char **argv)
+static int client_complete(const struct all *all, int argc, char **argv)
 {
 	for (size_t i = 0; i < all->n; i++)
 		if (argc < 2)
@@ -170,7 +170,7 @@ static void man_sections(void)
 	SECTION("SEE ALSO", see_also);
 }
 
-static int unknown(const struct all *all, const char *word)
+static int client_unknown(const struct all *all, const char *word)
 {
 	struct similar s = { .word = word };
 
@@ -191,7 +191,7 @@ static int unknown(const struct all *all, const char *word)
 }
 
 /* Failed output is a failure, even if the verb succeeded. */
-static int finish(int code)
+static int client_finish(int code)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return code;
@@ -206,24 +206,24 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	for (size_t i = 0; argc > 1 && i < all.n; i++)
 		if (strcmp(argv[1], all.verbs[i]->name) == 0)
-			return finish(all.verbs[i]->run(argc - 2, argv + 2));
+			return client_finish(all.verbs[i]->run(argc - 2, argv + 2));
 	if (argc > 1 && strcmp(argv[1], "--man") == 0) {
 		options_man_more("WITH A SERVER", all.verbs, all.n, stdout);
 		man_sections();
-		return finish(0);
+		return client_finish(0);
 	}
 	if (argc > 2 && strcmp(argv[1], "--complete") == 0)
-		return complete(&all, argc - 2, argv + 2);
+		return client_complete(&all, argc - 2, argv + 2);
 	if (argc > 2 && strcmp(argv[1], "--complete-values") == 0) {
 		complete_values(complete_find(argv[2]), NULL, 0, NULL, stdout);
-		return finish(0);
+		return client_finish(0);
 	}
 	/* A reader that wants the first lines only (`| head`) is no failure of help. */
 	if (argc > 1 && (strcmp(argv[1], "--verbs") == 0 || strcmp(argv[1], "--help") == 0))
-		return list(stdout);
+		return client_list(stdout);
 	if (argc > 1 && strcmp(argv[1], "--version") == 0) {
 		(void)printf("cordon-client %s\n", CORDON_VERSION);
-		return finish(0);
+		return client_finish(0);
 	}
-	return unknown(&all, argc > 1 ? argv[1] : "");
+	return client_unknown(&all, argc > 1 ? argv[1] : "");
 }

@@ -18,7 +18,7 @@ static const struct json_tree_limits limits = { .bytes = MESSAGE_MAX,
 						.depth = 64 };
 
 /* A lock of fcntl(2) belongs to the process, and each message has one. */
-static int lock(int fd, short type, struct err *e)
+static int mcp_post_lock(int fd, short type, struct err *e)
 {
 	struct flock l = { .l_type = type, .l_whence = SEEK_SET };
 
@@ -38,12 +38,12 @@ int mcp_post_line(int lock_fd, const char *line, size_t n, struct err *e)
 	(void)sigemptyset(&term);
 	(void)sigaddset(&term, SIGTERM);
 	(void)sigprocmask(SIG_BLOCK, &term, NULL);
-	if (lock(lock_fd, F_WRLCK, e) < 0)
+	if (mcp_post_lock(lock_fd, F_WRLCK, e) < 0)
 		return -1;
 	done = io_write_all(STDOUT_FILENO, line, n, e);
 	if (done == 0)
 		done = io_write_all(STDOUT_FILENO, "\n", 1, e);
-	IGNORED(lock(lock_fd, F_UNLCK, &unlocked), "it ends with the process");
+	IGNORED(mcp_post_lock(lock_fd, F_UNLCK, &unlocked), "it ends with the process");
 	(void)sigprocmask(SIG_UNBLOCK, &term, NULL);
 	return done;
 }

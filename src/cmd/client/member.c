@@ -40,7 +40,7 @@ const json_t *member_group(const json_t *object, const char *name)
 }
 
 /* Digits at text, exactly n of them: the number, or -1. */
-static int digits(const char *text, size_t n)
+static int member_digits(const char *text, size_t n)
 {
 	int value = 0;
 
@@ -61,17 +61,18 @@ int64_t member_parse_time(const char *text)
 	for (size_t i = 0; i < sizeof(form) - 1; i++)
 		if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
 			return -1;
-	tm.tm_year = digits(text, 4) - 1900;
-	tm.tm_mon = digits(text + 5, 2) - 1;
-	tm.tm_mday = digits(text + 8, 2);
-	tm.tm_hour = digits(text + 11, 2);
-	tm.tm_min = digits(text + 14, 2);
-	tm.tm_sec = digits(text + 17, 2);
+	tm.tm_year = member_digits(text, 4) - 1900;
+	tm.tm_mon = member_digits(text + 5, 2) - 1;
+	tm.tm_mday = member_digits(text + 8, 2);
+	tm.tm_hour = member_digits(text + 11, 2);
+	tm.tm_min = member_digits(text + 14, 2);
+	tm.tm_sec = member_digits(text + 17, 2);
 	text += sizeof(form) - 1;
 	if (*text == '.') {
-		if (digits(text + 1, 1) < 0 || digits(text + 2, 1) < 0 || digits(text + 3, 1) < 0)
+		if (member_digits(text + 1, 1) < 0 || member_digits(text + 2, 1) < 0 ||
+		    member_digits(text + 3, 1) < 0)
 			return -1;
-		ms = digits(text + 1, 3);
+		ms = member_digits(text + 1, 3);
 		text += 4;
 	}
 	if (strcmp(text, "Z") != 0 || tm.tm_mon < 0 || tm.tm_mon > 11)

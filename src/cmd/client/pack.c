@@ -54,7 +54,7 @@ static int put_head(struct pack *p, const struct tar_head *h, struct err *e)
 	return io_write_all(p->to, block, sizeof(block), e);
 }
 
-static int skip(struct pack *p, const char *why)
+static int pack_skip(struct pack *p, const char *why)
 {
 	p->skipped = true;
 	(void)fputs("cordon: left out: ", stderr);
@@ -72,9 +72,9 @@ static int put_file(struct pack *p, int dir, const char *name, struct tar_head *
 	OWN_FD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return skip(p, strerror(errno));
+		return pack_skip(p, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return skip(p, "no longer a file");
+		return pack_skip(p, "no longer a file");
 	h->type = TAR_HEAD_FILE;
 	h->size = left = (uint64_t)st.st_size;
 	if (put_head(p, h, e) < 0)
@@ -91,7 +91,7 @@ static int put_file(struct pack *p, int dir, const char *name, struct tar_head *
 		left -= (uint64_t)n;
 	}
 	if (left > 0)
-		(void)skip(p, "it became shorter; padded with zeros");
+		(void)pack_skip(p, "it became shorter; padded with zeros");
 	return put_zeros(p, left + tar_head_padding(h->size), e);
 }
 
@@ -104,7 +104,7 @@ static int put_entry(struct pack *p, int dir, const char *name, unsigned depth, 
 	ssize_t n;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return skip(p, strerror(errno));
+		return pack_skip(p, strerror(errno));
 	if (p->keeps != NULL && !p->keeps(p->path, S_ISDIR(st.st_mode), p->arg))
 		return 0;
 	p->files += !S_ISDIR(st.st_mode);
@@ -116,7 +116,7 @@ static int put_entry(struct pack *p, int dir, const char *name, unsigned depth, 
 		OWN_FD fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 		if (fd < 0 || depth == DEPTH_MAX)
-			return skip(p, fd < 0 ? strerror(errno) : "too deep");
+			return pack_skip(p, fd < 0 ? strerror(errno) : "too deep");
 		h.type = TAR_HEAD_DIR;
 		h.path[strlen(h.path) + 1] = '\0';
 		h.path[strlen(h.path)] = '/';
@@ -124,7 +124,8 @@ static int put_entry(struct pack *p, int dir, const char *name, unsigned depth, 
 	}
 	n = S_ISLNK(st.st_mode) ? readlinkat(dir, name, h.link, sizeof(h.link) - 1) : -1;
 	if (n < 0)
-		return skip(p, S_ISLNK(st.st_mode) ? strerror(errno) : "neither file nor link");
+		return pack_skip(p,
+				 S_ISLNK(st.st_mode) ? strerror(errno) : "neither file nor link");
 	h.link[n] = '\0';
 	h.type = TAR_HEAD_SYMLINK;
 	return put_head(p, &h, e);
@@ -151,7 +152,7 @@ static int put_directory(struct pack *p, int fd, unsigned depth, struct err *e)
 		n = snprintf(p->path + at, sizeof(p->path) - at, "%s%s", at > 0 ? "/" : "", name);
 		/* One byte more for the slash that a directory gets. */
 		if (n < 0 || at + (size_t)n + 2 > sizeof(p->path))
-			result = skip(p, "the path is too long");
+			result = pack_skip(p, "the path is too long");
 		else
 			result = put_entry(p, fd, name, depth, e);
 		p->path[at] = '\0';

@@ -112,8 +112,8 @@ void resource_table_show(const struct args_common *common, const json_t *answer,
 
 /* ---- verbs with a second word */
 
-static const struct subverb *find(const struct subverb *table, size_t n,
-				  const struct args_words *words)
+static const struct subverb *resource_table_find(const struct subverb *table, size_t n,
+						 const struct args_words *words)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(words->at[0], table[i].name) == 0 &&
@@ -195,7 +195,7 @@ int subverb_run(const struct verb *v, const struct subverb *table, size_t n, int
 
 	if (code != ARGS_GO)
 		return code;
-	found = find(table, n, &words);
+	found = resource_table_find(table, n, &words);
 	if (found == NULL)
 		return report_form(v, is_name(table, n, words.at[0]), words.at[0]);
 	if (api_call_open(&a, fields, API_CALL_ANSWER_MS, &e) < 0)

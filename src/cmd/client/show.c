@@ -13,7 +13,7 @@ static unsigned number_of(const uint8_t *c, size_t n)
 }
 
 /* One character at p, n bytes long (0: not UTF-8), as it may be printed. Return its length. */
-static size_t one(const uint8_t *p, size_t n, char ret[8])
+static size_t show_one(const uint8_t *p, size_t n, char ret[8])
 {
 	int len;
 
@@ -37,7 +37,7 @@ size_t show_escape(const char *text, char *ret, size_t cap)
 	for (const uint8_t *p = (const uint8_t *)text; left > 0;) {
 		size_t n = utf8_length(p, left), step = n == 0 ? 1 : n;
 		char piece[8];
-		size_t len = one(p, n, piece);
+		size_t len = show_one(p, n, piece);
 
 		if (at + len >= cap)
 			break;
@@ -51,12 +51,12 @@ size_t show_escape(const char *text, char *ret, size_t cap)
 	return columns;
 }
 
-static void print(const char *text, size_t left, FILE *to)
+static void show_print(const char *text, size_t left, FILE *to)
 {
 	for (const uint8_t *p = (const uint8_t *)text; left > 0;) {
 		size_t n = utf8_length(p, left), step = n == 0 ? 1 : n;
 		char piece[8] = "";
-		size_t len = one(p, n, piece);
+		size_t len = show_one(p, n, piece);
 
 		(void)fwrite(piece, 1, len, to);
 		p += step;
@@ -66,7 +66,7 @@ static void print(const char *text, size_t left, FILE *to)
 
 void show_text(const char *text, FILE *to)
 {
-	print(text, strlen(text), to);
+	show_print(text, strlen(text), to);
 }
 
 void show_lines(const char *text, FILE *to)
@@ -74,7 +74,7 @@ void show_lines(const char *text, FILE *to)
 	while (*text != '\0') {
 		size_t n = strcspn(text, "\n");
 
-		print(text, n, to);
+		show_print(text, n, to);
 		(void)fputc('\n', to);
 		text += n + (text[n] == '\n');
 	}

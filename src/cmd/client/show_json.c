@@ -17,7 +17,7 @@ static bool ends_with(const char *name, const char *ending)
 	return n > k && strcmp(name + n - k, ending) == 0;
 }
 
-static void cut(char *name, const char *ending)
+static void show_json_cut(char *name, const char *ending)
 {
 	name[strlen(name) - strlen(ending)] = '\0';
 }
@@ -31,13 +31,13 @@ static bool with_unit(char *name, const json_t *value, char *ret, size_t cap)
 		return false;
 	if (ends_with(name, "_bytes")) {
 		units_format_bytes((uint64_t)n, ret, cap);
-		cut(name, "_bytes");
+		show_json_cut(name, "_bytes");
 	} else if (ends_with(name, "_ms") && n >= 1000) {
 		show_span(n, ret, cap);
-		cut(name, "_ms");
+		show_json_cut(name, "_ms");
 	} else if (ends_with(name, "_millis")) {
 		(void)snprintf(ret, cap, "%.9g", (double)n / 1000);
-		cut(name, "_millis");
+		show_json_cut(name, "_millis");
 	} else {
 		return false;
 	}

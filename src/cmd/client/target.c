@@ -33,7 +33,7 @@ bool session_path_name(const char *path, char *ret, size_t cap)
 	return strcmp(ret, ".") != 0 && strcmp(ret, "..") != 0;
 }
 
-static void put(struct target *t, const char *text)
+static void target_put(struct target *t, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -61,12 +61,12 @@ void target_init(struct target *t, const char *base)
 	t->n = 0;
 	t->full = t->query = false;
 	t->text[0] = '\0';
-	put(t, base);
+	target_put(t, base);
 }
 
 void target_part(struct target *t, const char *part)
 {
-	put(t, "/");
+	target_put(t, "/");
 	put_escaped(t, part);
 }
 
@@ -74,10 +74,10 @@ void target_query(struct target *t, const char *name, const char *value)
 {
 	if (value == NULL)
 		return;
-	put(t, t->query ? "&" : "?");
+	target_put(t, t->query ? "&" : "?");
 	t->query = true;
 	put_escaped(t, name);
-	put(t, "=");
+	target_put(t, "=");
 	put_escaped(t, value);
 }
 

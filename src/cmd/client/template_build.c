@@ -108,7 +108,7 @@ static void build_context_close(struct build_context *c)
 	free(c->rules_text);
 }
 
-static bool keeps(const char *path, bool is_dir, void *arg)
+static bool template_build_keeps(const char *path, bool is_dir, void *arg)
 {
 	const struct build_context *c = arg;
 	enum dockerignore_fit fit = dockerignore_fits(c->source, path);
@@ -148,7 +148,7 @@ static int build_context_pack(struct build_context *c, const char *source, struc
 	if (fd < 0)
 		return err_sys(e, "memory for the archive");
 	c->source = source;
-	if (pack_write(fd, c->dir, keeps, c, &files, e) < 0)
+	if (pack_write(fd, c->dir, template_build_keeps, c, &files, e) < 0)
 		return -1;
 	if (files == 0 && strpbrk(source, "*?[") != NULL)
 		return err_set(e, ERR_INVALID, "COPY %.100s: no file matches", source);
@@ -221,7 +221,7 @@ static int pack_place(struct api_call *a, const struct transfer_place *p, int to
 }
 
 /* Absolute and without a slash at the end. Relative paths are below the root directory. */
-static void clean(const char *path, char ret[PATH_MAX])
+static void template_build_clean(const char *path, char ret[PATH_MAX])
 {
 	size_t n;
 
@@ -246,7 +246,7 @@ static int build_stage_pack(struct api_call *a, const char *template, const char
 
 	if (fd < 0 || body == NULL)
 		return err_sys(e, "memory for the archive");
-	clean(path, absolute);
+	template_build_clean(path, absolute);
 	if (create_session(a, body, &session, e) < 0)
 		return err_wrap(e, "COPY --from");
 	place.session = member_text(session, "id", "");
@@ -264,7 +264,8 @@ static int build_stage_pack(struct api_call *a, const char *template, const char
 #define NAME_TEXT_MAX 256
 #define FROM_TEMPLATE "cordon/" /* FROM cordon/NAME: a template of the server */
 
-static int upload(struct api_call *a, const char *build, const char *hash, int fd, struct err *e)
+static int template_build_upload(struct api_call *a, const char *build, const char *hash, int fd,
+				 struct err *e)
 {
 	struct client_request r = { .method = "PUT",
 				    .type = "application/x-tar",
@@ -313,7 +314,8 @@ static int add_archive(struct api_call *a, const struct template_build *b, struc
 	}
 	OWN_FD fd = packed;
 
-	if (fd < 0 || build_context_hash(fd, hash, e) < 0 || upload(a, build, hash, fd, e) < 0)
+	if (fd < 0 || build_context_hash(fd, hash, e) < 0 ||
+	    template_build_upload(a, build, hash, fd, e) < 0)
 		return -1;
 	IGNORED(json_object_set_new(step, "filesHash", json_string(hash)), "memory");
 	if (s->stage != NULL)
@@ -414,7 +416,8 @@ static json_t *make_recipe(struct api_call *a, const struct template_build *b,
 
 /* ---- the conversation */
 
-static int request(struct api_call *a, const struct template_build *b, json_t **ret, struct err *e)
+static int template_build_request(struct api_call *a, const struct template_build *b, json_t **ret,
+				  struct err *e)
 {
 	OWN_JSON *body = json_pack("{s:s, s:[]}", "name", b->name, "tags");
 	uint64_t cpus = 0;
@@ -457,7 +460,7 @@ static void on_interrupt(int sig)
 }
 
 /* The build ends with its command, as with docker build. */
-static int cancel(struct api_call *a, const char *id, struct err *e)
+static int template_build_cancel(struct api_call *a, const char *id, struct err *e)
 {
 	struct target t;
 
@@ -481,7 +484,8 @@ static void print_end(const struct template_build *b, json_t *row)
 }
 
 /* Until it has ended and all of its log was printed. */
-static int follow(struct api_call *a, const struct template_build *b, const char *id, struct err *e)
+static int template_build_follow(struct api_call *a, const struct template_build *b, const char *id,
+				 struct err *e)
 {
 	const struct timespec pause = { 0, POLL_MS * 1000000L };
 	uint64_t seen = 0;
@@ -515,14 +519,14 @@ static int follow(struct api_call *a, const struct template_build *b, const char
 				       reason == NULL ? "" : reason);
 		}
 		if (interrupted)
-			return cancel(a, id, e);
+			return template_build_cancel(a, id, e);
 		if (n == 0)
 			(void)nanosleep(&pause, NULL);
 	}
 }
 
-static int run(struct api_call *a, const struct template_build *b, struct build_context *c,
-	       const struct dockerfile *d, struct err *e)
+static int template_build_run(struct api_call *a, const struct template_build *b,
+			      struct build_context *c, const struct dockerfile *d, struct err *e)
 {
 	OWN_JSON *build = NULL;
 	OWN_JSON *recipe = NULL;
@@ -530,7 +534,7 @@ static int run(struct api_call *a, const struct template_build *b, struct build_
 	const char *id;
 	struct target t;
 
-	if (request(a, b, &build, e) < 0)
+	if (template_build_request(a, b, &build, e) < 0)
 		return -1;
 	id = json_string_value(json_object_get(build, "id"));
 	if (id == NULL)
@@ -543,7 +547,7 @@ static int run(struct api_call *a, const struct template_build *b, struct build_
 	target_part(&t, "start");
 	if (api_call_json(a, "POST", &t, recipe, &started, e) < 0)
 		return -1;
-	return follow(a, b, id, e);
+	return template_build_follow(a, b, id, e);
 }
 
 /* The stages before this one, the first one first. */
@@ -563,7 +567,7 @@ static int run_stages(struct api_call *a, const struct template_build *b, struct
 	stage.tags = &no_tags;
 	stage.ready = NULL;
 	stage.no_start = stage.is_stage = true;
-	return run(a, &stage, c, d, e);
+	return template_build_run(a, &stage, c, d, e);
 }
 
 /* Their versions go. The steps' results stay in the cache. */
@@ -633,7 +637,8 @@ int template_build(struct api_call *a, const struct template_build *b, struct er
 		return -1;
 	if (dockerfile_read(text, len, b->args->items, b->args->n, &d, e) == 0 &&
 	    build_context_open(&c, b->dir, e) == 0)
-		rc = run_stages(a, b, &c, d.before, e) < 0 ? -1 : run(a, b, &c, &d, e);
+		rc = run_stages(a, b, &c, d.before, e) < 0 ? -1
+							   : template_build_run(a, b, &c, &d, e);
 	drop_stages(a, b, d.before);
 	build_context_close(&c);
 	dockerfile_release(&d);

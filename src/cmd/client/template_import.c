@@ -82,7 +82,7 @@ struct template_import_source {
 
 /* The program has written all it had. If it failed, the request is broken off, so that the server
  * makes no template of half an archive. */
-static int finish(struct template_import_source *s, struct err *e)
+static int template_import_finish(struct template_import_source *s, struct err *e)
 {
 	int status = 0;
 
@@ -101,7 +101,7 @@ static int finish(struct template_import_source *s, struct err *e)
 	return 0;
 }
 
-static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
+static ssize_t template_import_feed(void *arg, void *buf, size_t cap, struct err *e)
 {
 	struct template_import_source *s = arg;
 	ssize_t n;
@@ -112,13 +112,14 @@ static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
 	if (n < 0)
 		return err_sys(e, "read %.150s", s->progress.name);
 	if (n == 0)
-		return finish(s, e) < 0 ? -1 : 0;
+		return template_import_finish(s, e) < 0 ? -1 : 0;
 	progress_add(&s->progress, (size_t)n);
 	return n;
 }
 
 /* Start a program whose output is `to`. */
-static int start(struct template_import_source *s, char *const argv[], int to, struct err *e)
+static int template_import_start(struct template_import_source *s, char *const argv[], int to,
+				 struct err *e)
 {
 	str_copy(s->program, argv[0]); /* argv ends with the caller */
 	(void)fflush(stdout);
@@ -155,7 +156,7 @@ static int send_archive(struct api_call *a, const struct template_import *t, con
 {
 	struct client_request r = { .method = "POST",
 				    .type = "application/x-tar",
-				    .source = feed,
+				    .source = template_import_feed,
 				    .source_arg = s,
 				    .source_len = len };
 	struct target target;
@@ -172,7 +173,8 @@ static int send_archive(struct api_call *a, const struct template_import *t, con
 	result = api_call_send(a, &r, &target, e);
 	progress_end(&s->progress);
 	fd_close(s->fd);
-	IGNORED(finish(s, &unused), "reported before, or the server has answered early");
+	IGNORED(template_import_finish(s, &unused),
+		"reported before, or the server has answered early");
 	return result < 0 ? -1 : answer_of(a, ret, e);
 }
 
@@ -229,7 +231,7 @@ static int open_directory(const char *path, struct template_import_source *s, st
 		return err_sys(e, "pipe");
 	OWN_FD from = ends[0];
 	OWN_FD to = ends[1];
-	if (start(s, argv, to, e) < 0)
+	if (template_import_start(s, argv, to, e) < 0)
 		return -1;
 	s->fd = TAKE_FD(from);
 	return 0;
@@ -313,8 +315,8 @@ int template_import_debian(struct api_call *a, const struct template_import *t, 
 	s.fd = open_temporary(e);
 	if (s.fd < 0)
 		return -1;
-	if (start(&s, argv, s.fd, e) < 0 || finish(&s, e) < 0 || fstat(s.fd, &st) < 0 ||
-	    lseek(s.fd, 0, SEEK_SET) < 0) {
+	if (template_import_start(&s, argv, s.fd, e) < 0 || template_import_finish(&s, e) < 0 ||
+	    fstat(s.fd, &st) < 0 || lseek(s.fd, 0, SEEK_SET) < 0) {
 		fd_close(s.fd);
 		return e->code == ERR_UNSUPPORTED
 			       ? err_set(e, ERR_UNSUPPORTED,

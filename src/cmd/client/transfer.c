@@ -114,7 +114,7 @@ static int next_entry(struct unpack *u, struct tar_head *ret, struct err *e)
 }
 
 /* The directory below at with this name, made if it is missing. */
-static int step(int at, const char *name)
+static int transfer_step(int at, const char *name)
 {
 	if (mkdirat(at, name, 0777) < 0 && errno != EEXIST)
 		return -1;
@@ -123,7 +123,7 @@ static int step(int at, const char *name)
 
 /* Take the path apart: open the directory of its last part (owned by the caller) and name that,
  * "" if there is none. The path is written to. */
-static int find(struct unpack *u, char *path, const char **ret_name, struct err *e)
+static int transfer_find(struct unpack *u, char *path, const char **ret_name, struct err *e)
 {
 	OWN_FD at = fcntl(u->top, F_DUPFD_CLOEXEC, 3);
 	char *name = path + strspn(path, "/");
@@ -142,7 +142,7 @@ static int find(struct unpack *u, char *path, const char **ret_name, struct err 
 			*ret_name = here ? "" : name;
 			return TAKE_FD(at);
 		}
-		next = here ? fcntl(at, F_DUPFD_CLOEXEC, 3) : step(at, name);
+		next = here ? fcntl(at, F_DUPFD_CLOEXEC, 3) : transfer_step(at, name);
 		fd_close(at);
 		at = next;
 		name += n + gap;
@@ -153,7 +153,7 @@ static int find(struct unpack *u, char *path, const char **ret_name, struct err 
 static int unpack_make_directory(const struct unpack *u, int dir, const char *name,
 				 const struct tar_head *h, struct err *e)
 {
-	OWN_FD fd = step(dir, name);
+	OWN_FD fd = transfer_step(dir, name);
 
 	/* Writable for its owner, so that later entries can be created in it. */
 	if (fd < 0 || fchmod(fd, ((h->mode & 0777) | 0700) & ~u->mask) < 0)
@@ -162,7 +162,7 @@ static int unpack_make_directory(const struct unpack *u, int dir, const char *na
 	return 0;
 }
 
-static int clear(int dir, const char *name, struct err *e)
+static int transfer_clear(int dir, const char *name, struct err *e)
 {
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return err_sys(e, "replace '%.100s'", name);
@@ -174,7 +174,7 @@ static int make_file(struct unpack *u, int dir, const char *name, const struct t
 {
 	const struct timespec times[2] = { { 0, UTIME_NOW }, { h->mtime, 0 } };
 
-	if (clear(dir, name, e) < 0)
+	if (transfer_clear(dir, name, e) < 0)
 		return -1;
 	OWN_FD fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -198,7 +198,7 @@ static int make_entry(struct unpack *u, struct tar_head *h, struct err *e)
 		u->count->skipped++;
 		return read_body(u, h->size, -1, e);
 	}
-	dir = find(u, h->path, &name, e);
+	dir = transfer_find(u, h->path, &name, e);
 	if (dir < 0)
 		return -1;
 	if (*name == '\0' && h->type == TAR_HEAD_DIR)
@@ -209,7 +209,7 @@ static int make_entry(struct unpack *u, struct tar_head *h, struct err *e)
 		return unpack_make_directory(u, dir, name, h, e);
 	if (h->type == TAR_HEAD_FILE)
 		return make_file(u, dir, name, h, e);
-	if (clear(dir, name, e) < 0)
+	if (transfer_clear(dir, name, e) < 0)
 		return -1;
 	if (symlinkat(h->link, dir, name) < 0)
 		return err_sys(e, "make link '%.100s'", name);
@@ -279,7 +279,7 @@ struct upload_source {
 	struct progress progress;
 };
 
-static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
+static ssize_t transfer_feed(void *arg, void *buf, size_t cap, struct err *e)
 {
 	struct upload_source *f = arg;
 	ssize_t n;
@@ -311,7 +311,7 @@ int transfer_send_file(struct api_call *a, const struct transfer_place *p, int f
 	struct upload_source f = { .fd = fd };
 	struct client_request r = { .method = "PUT",
 				    .type = "application/octet-stream",
-				    .source = feed,
+				    .source = transfer_feed,
 				    .source_arg = &f };
 	struct target t;
 	struct stat st;
@@ -353,9 +353,10 @@ int transfer_send_tree(struct api_call *a, const struct transfer_place *p, const
 		       json_t **ret, struct err *e)
 {
 	struct upload_source f = { .fd = -1 };
-	struct client_request r = {
-		.method = "PUT", .type = "application/x-tar", .source = feed, .source_arg = &f
-	};
+	struct client_request r = { .method = "PUT",
+				    .type = "application/x-tar",
+				    .source = transfer_feed,
+				    .source_arg = &f };
 	struct err unread = { 0 };
 	struct target t;
 	bool skipped = false;
@@ -396,7 +397,7 @@ static int too_long(const char *name, uint64_t max, struct err *e)
 	return err_set(e, ERR_LIMIT, "%.150s: more than %s; --max-size allows more", name, text);
 }
 
-static ssize_t drain(void *arg, void *buf, size_t cap, struct err *e)
+static ssize_t transfer_drain(void *arg, void *buf, size_t cap, struct err *e)
 {
 	struct drain *d = arg;
 	ssize_t n = client_read(d->a->client, buf, cap, e);
@@ -441,7 +442,7 @@ static int drain_all(struct drain *d, const char *name, put_fn *put, void *to, s
 
 	if (drain_begin(d, name, e) < 0)
 		return -1;
-	while (result == 0 && (n = drain(d, buffer, sizeof(buffer), e)) != 0)
+	while (result == 0 && (n = transfer_drain(d, buffer, sizeof(buffer), e)) != 0)
 		result = n < 0 ? -1 : put(to, buffer, (size_t)n, e);
 	progress_end(&d->progress);
 	return result;
@@ -462,7 +463,7 @@ static mode_t mode_of_answer(struct api_call *a)
 	return mode & 0777 & ~mask;
 }
 
-static int save(struct drain *d, const char *to, struct err *e)
+static int transfer_save(struct drain *d, const char *to, struct err *e)
 {
 	struct saved_file f;
 	int result = -1;
@@ -489,7 +490,7 @@ int transfer_get_file(struct api_call *a, const struct transfer_place *p, const 
 		return drain_all(&d, p->path, put_fd, &out, e);
 	/* A device or pipe is written to, not replaced. */
 	if (stat(to, &st) < 0 || S_ISREG(st.st_mode))
-		return save(&d, to, e);
+		return transfer_save(&d, to, e);
 	OWN_FD fd = open(to, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, "%.150s", to);
@@ -529,7 +530,7 @@ int transfer_get_tree(struct api_call *a, const struct transfer_place *p, const 
 	if (to == NULL)
 		return drain_all(&d, p->path, put_fd, &out, e);
 	progress_init(&d.progress, to, UINT64_MAX);
-	result = unpack_tree(top, drain, &d, &count, e);
+	result = unpack_tree(top, transfer_drain, &d, &count, e);
 	progress_end(&d.progress);
 	if (result == 0 && count.skipped > 0)
 		(void)fprintf(stderr, "cordon: %llu entries left out: neither file nor link\n",

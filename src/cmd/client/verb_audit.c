@@ -200,7 +200,7 @@ static const struct sub {
 	{ "records", run_records },
 };
 
-static int run(int argc, char **argv)
+static int audit_run(int argc, char **argv)
 {
 	static struct audit_fields f;
 	static struct args_words words;
@@ -263,5 +263,5 @@ const struct verb verb_audit = {
 		    "cordon audit witness https://witness.example VKEY\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = audit_run,
 };

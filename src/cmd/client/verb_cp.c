@@ -31,7 +31,7 @@ static const struct option options[] = {
 /* clang-format on */
 
 /* As cp(1): a copy to a directory goes into it, under its own name. */
-static int into(const char *directory, const char *source, char *ret, size_t cap, struct err *e)
+static int cp_into(const char *directory, const char *source, char *ret, size_t cap, struct err *e)
 {
 	char name[NAME_MAX + 1];
 	int n;
@@ -65,7 +65,7 @@ static int send_path(struct api_call *a, const struct transfer_place *asked, con
 		return -1;
 	if (there == TRANSFER_DIRECTORY ||
 	    (p.path[0] != '\0' && p.path[strlen(p.path) - 1] == '/')) {
-		if (into(p.path, from, path, sizeof(path), e) < 0)
+		if (cp_into(p.path, from, path, sizeof(path), e) < 0)
 			return -1;
 		p.path = path;
 	}
@@ -89,7 +89,7 @@ static int get_path(struct api_call *a, const struct transfer_place *p, const ch
 	if (strcmp(to, "-") == 0)
 		to = NULL;
 	else if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
-		if (into(to, p->path, path, sizeof(path), e) < 0)
+		if (cp_into(to, p->path, path, sizeof(path), e) < 0)
 			return -1;
 		to = path;
 	}
@@ -98,8 +98,8 @@ static int get_path(struct api_call *a, const struct transfer_place *p, const ch
 	return transfer_get_file(a, p, to, e);
 }
 
-static int copy(const struct cp_fields *f, const char *from, const char *to, json_t **ret,
-		struct err *e)
+static int cp_copy(const struct cp_fields *f, const char *from, const char *to, json_t **ret,
+		   struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	struct transfer_place p = { .user = f->user, .max_bytes = f->max_size };
@@ -115,7 +115,7 @@ static int copy(const struct cp_fields *f, const char *from, const char *to, jso
 	return sends ? send_path(&a, &p, from, ret, e) : get_path(&a, &p, to, e);
 }
 
-static int run(int argc, char **argv)
+static int cp_run(int argc, char **argv)
 {
 	static struct cp_fields f = { .max_size = MAX_SIZE };
 	static struct args_words words;
@@ -130,7 +130,7 @@ static int run(int argc, char **argv)
 	if (session_path_split(words.at[0], word, sizeof(word), &path) ==
 	    session_path_split(words.at[1], word, sizeof(word), &path))
 		return args_wrong(&verb_cp, "exactly one of the two must be SESSION:PATH");
-	if (copy(&f, words.at[0], words.at[1], &made, &e) < 0)
+	if (cp_copy(&f, words.at[0], words.at[1], &made, &e) < 0)
 		return args_fail(&e);
 	if (f.common.json && made != NULL)
 		show_json(made, true, stdout);
@@ -150,5 +150,5 @@ const struct verb verb_cp = {
 		    "cordon cp ID:out.csv - | head\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = cp_run,
 };

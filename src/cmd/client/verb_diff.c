@@ -71,7 +71,7 @@ static void leave_out(const struct diff_fields *f, const struct args_words *word
 			(void)json_array_remove(changes, i);
 }
 
-static int run(int argc, char **argv)
+static int diff_run(int argc, char **argv)
 {
 	static struct diff_fields f;
 	static struct args_words words;
@@ -115,5 +115,5 @@ const struct verb verb_diff = {
 		    "cordon diff ID project --exclude .git\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = diff_run,
 };

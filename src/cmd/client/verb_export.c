@@ -124,7 +124,7 @@ static struct export_node node_of(const struct exporting *x)
 }
 
 /* Until the receiver has the batch. */
-static int deliver(struct exporting *x, struct err *e)
+static int export_deliver(struct exporting *x, struct err *e)
 {
 	const struct export_node node = node_of(x);
 
@@ -160,7 +160,7 @@ static int send_metrics(struct exporting *x, struct err *e)
 }
 
 /* 1: it is done. 0: to be called again. */
-static int turn(struct exporting *x, struct err *e)
+static int export_turn(struct exporting *x, struct err *e)
 {
 	int got = export_source_next(&x->source, &x->cursor, e);
 
@@ -172,7 +172,7 @@ static int turn(struct exporting *x, struct err *e)
 	}
 	works_again(x);
 	if (got > 0) {
-		if (deliver(x, e) < 0)
+		if (export_deliver(x, e) < 0)
 			return -1;
 		export_calls_count(&x->calls, x->source.items, x->source.n);
 		x->cursor = x->source.after;
@@ -207,7 +207,7 @@ static int export_run(struct exporting *x, struct err *e)
 	if (export_cursor_open(&x->cursor, x->f->cursor, e) == 0 && open_sink(x, e) == 0 &&
 	    export_source_open(&x->source, e) == 0) {
 		while (done == 0)
-			done = turn(x, e);
+			done = export_turn(x, e);
 	} else {
 		done = -1;
 	}
@@ -218,7 +218,7 @@ static int export_run(struct exporting *x, struct err *e)
 	return done;
 }
 
-static int run(int argc, char **argv)
+static int verb_export_run(int argc, char **argv)
 {
 	static struct export_fields f = {
 		.max_size = 64U << 20, .max_files = 8, .interval_ms = 1000, .metrics_ms = 60000
@@ -264,5 +264,5 @@ const struct verb verb_export = {
 		    "cordon export --cursor c --otlp http://127.0.0.1:4318 --headers-from h\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = verb_export_run,
 };

@@ -34,7 +34,7 @@ static const char *const names[] = { "id",	   "name",	 "prefix",	"scopes",
 				     "created_at", "expires_at", "last_used_at" };
 static const struct resource_table keys = { "/v1/keys", "keys", heads, names, COUNT(heads) };
 
-static int create(const void *fields, struct api_call *a, const char *unused, struct err *e)
+static int key_create(const void *fields, struct api_call *a, const char *unused, struct err *e)
 {
 	const struct key_fields *f = fields;
 	OWN_JSON *body = json_pack("{s:s, s:[s]}", "name", "cli", "scopes", "sessions");
@@ -58,11 +58,11 @@ static int create(const void *fields, struct api_call *a, const char *unused, st
 
 static const struct subverb subverbs[] = {
 	{ "ls", .list = &keys },
-	{ "create", false, create },
+	{ "create", false, key_create },
 	{ "rm", true, .method = "DELETE", .path = "/v1/keys" },
 };
 
-static int run(int argc, char **argv)
+static int key_run(int argc, char **argv)
 {
 	static struct key_fields f;
 
@@ -82,5 +82,5 @@ const struct verb verb_key = {
 		    "cordon key ls\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = key_run,
 };

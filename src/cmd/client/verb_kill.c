@@ -48,7 +48,7 @@ static int kill_one(const struct kill_fields *f, const struct args_words *words,
 	return api_call_json(&a, "POST", &t, body, NULL, e);
 }
 
-static int run(int argc, char **argv)
+static int kill_run(int argc, char **argv)
 {
 	static struct kill_fields f;
 	static struct args_words words;
@@ -69,5 +69,5 @@ const struct verb verb_kill = {
 		    "cordon kill --signal INT ID EXECUTION\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = kill_run,
 };

@@ -27,7 +27,7 @@ static const char *const names[] = {
 };
 static const struct resource_table layers = { "/v1/layers", "layers", heads, names, COUNT(heads) };
 
-static int run(int argc, char **argv)
+static int layers_run(int argc, char **argv)
 {
 	static struct layers_fields f;
 	static struct args_words words;
@@ -60,7 +60,7 @@ const struct verb verb_layers = {
 	.examples = "cordon layers\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = layers_run,
 };
 
 static void print_removed(const json_t *answer)

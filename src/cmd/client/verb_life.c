@@ -49,8 +49,8 @@ static void print_session(const struct life_fields *f, const char *id, const jso
 }
 
 /* POST or DELETE at one session. action: NULL for the session itself. */
-static int act(const struct life_fields *f, struct api_call *a, const char *word,
-	       const char *method, const char *action, const json_t *body, struct err *e)
+static int life_act(const struct life_fields *f, struct api_call *a, const char *word,
+		    const char *method, const char *action, const json_t *body, struct err *e)
 {
 	OWN_JSON *session = NULL;
 	char id[ID_MATCH_ID_MAX];
@@ -82,7 +82,7 @@ static int act_on_all(const struct verb *v, int argc, char **argv, const char *a
 	if (api_call_open(&a, &f.common, FILES_MS, &e) < 0)
 		return args_refused(v, &e);
 	for (size_t i = 0; i < words.n; i++)
-		if (act(&f, &a, words.at[i], "POST", action, body, &e) < 0)
+		if (life_act(&f, &a, words.at[i], "POST", action, body, &e) < 0)
 			result = args_refused(v, &e);
 	return result;
 }
@@ -151,8 +151,8 @@ static int remove_all(const struct life_fields *f, struct api_call *a, struct er
 	if (api_call_pages(a, &t, "sessions", NULL, SESSIONS_MAX, &list, e) < 0)
 		return args_refused(&verb_rm, e);
 	for (size_t i = 0; i < json_array_size(list); i++)
-		if (act(f, a, member_text(json_array_get(list, i), "id", "?"), "DELETE", NULL, NULL,
-			e) < 0)
+		if (life_act(f, a, member_text(json_array_get(list, i), "id", "?"), "DELETE", NULL,
+			     NULL, e) < 0)
 			result = args_refused(&verb_rm, e);
 	return result;
 }
@@ -175,7 +175,7 @@ static int run_rm(int argc, char **argv)
 	if (f.all)
 		return remove_all(&f, &a, &e);
 	for (size_t i = 0; i < words.n; i++)
-		if (act(&f, &a, words.at[i], "DELETE", NULL, NULL, &e) < 0)
+		if (life_act(&f, &a, words.at[i], "DELETE", NULL, NULL, &e) < 0)
 			result = args_refused(&verb_rm, &e);
 	return result;
 }
@@ -205,7 +205,7 @@ static int run_timeout(int argc, char **argv)
 		return code;
 	if (compose_time_text(body, "timeout", "the time", words.at[1], &e) < 0 ||
 	    api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0 ||
-	    act(&f, &a, words.at[0], "POST", "timeout", body, &e) < 0)
+	    life_act(&f, &a, words.at[0], "POST", "timeout", body, &e) < 0)
 		return args_refused(&verb_timeout, &e);
 	return ARGS_OK;
 }

@@ -123,7 +123,8 @@ static int take_change(void *arg, const struct follow_event *event, struct err *
 	return ferror(stdout) ? 1 : 0;
 }
 
-static int watch(const struct verb_events_fields *f, const struct args_words *words, struct err *e)
+static int logs_watch(const struct verb_events_fields *f, const struct args_words *words,
+		      struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	char id[ID_MATCH_ID_MAX];
@@ -150,7 +151,7 @@ static int run_watch(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	return watch(&f, &words, &e) < 0 ? args_refused(&verb_watch, &e) : ARGS_OK;
+	return logs_watch(&f, &words, &e) < 0 ? args_refused(&verb_watch, &e) : ARGS_OK;
 }
 
 const struct verb verb_watch = {
@@ -188,8 +189,8 @@ static int on_data(void *arg, const void *data, size_t len, struct err *e)
 	return io_write_all(*(const int *)arg, data, len, e);
 }
 
-static int fetch(struct api_call *a, const char *session, const char *id, const char *stream,
-		 int fd, struct err *e)
+static int logs_fetch(struct api_call *a, const char *session, const char *id, const char *stream,
+		      int fd, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
 	struct target t;
@@ -236,12 +237,12 @@ static int print_all(struct api_call *a, const struct logs_fields *f, const char
 		     const char *id, struct err *e)
 {
 	if (f->stream != NULL)
-		return fetch(a, session, id, f->stream, STDOUT_FILENO, e);
+		return logs_fetch(a, session, id, f->stream, STDOUT_FILENO, e);
 	if (same_file(STDOUT_FILENO, STDERR_FILENO)) {
-		if (fetch(a, session, id, "both", STDOUT_FILENO, e) < 0)
+		if (logs_fetch(a, session, id, "both", STDOUT_FILENO, e) < 0)
 			return -1;
-	} else if (fetch(a, session, id, "stdout", STDOUT_FILENO, e) < 0 ||
-		   fetch(a, session, id, "stderr", STDERR_FILENO, e) < 0) {
+	} else if (logs_fetch(a, session, id, "stdout", STDOUT_FILENO, e) < 0 ||
+		   logs_fetch(a, session, id, "stderr", STDERR_FILENO, e) < 0) {
 		return -1;
 	}
 	return print_results(a, session, id, e);
@@ -306,7 +307,7 @@ static int logs(struct logs_fields *f, const struct args_words *words, struct er
 	return follow_events(&a, &t, &o, print_event, f, e);
 }
 
-static int run(int argc, char **argv)
+static int logs_run(int argc, char **argv)
 {
 	static struct logs_fields f;
 	static struct args_words words;
@@ -337,5 +338,5 @@ const struct verb verb_logs = {
 		    "cordon logs --follow --stream stderr ID EXECUTION\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = logs_run,
 };

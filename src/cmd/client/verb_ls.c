@@ -177,7 +177,7 @@ static int add_filters(const struct ls_fields *f, struct target *t, struct err *
 	return 0;
 }
 
-static int list(const struct ls_fields *f, const char *word, json_t **ret, struct err *e)
+static int ls_list(const struct ls_fields *f, const char *word, json_t **ret, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	char id[ID_MATCH_ID_MAX];
@@ -215,7 +215,7 @@ static void print_json(const char *member, json_t *items)
 	show_json(page, true, stdout);
 }
 
-static int run(int argc, char **argv)
+static int ls_run(int argc, char **argv)
 {
 	static struct ls_fields f;
 	static struct args_words words;
@@ -225,7 +225,7 @@ static int run(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (list(&f, words.at[0], &items, &e) < 0)
+	if (ls_list(&f, words.at[0], &items, &e) < 0)
 		return args_refused(&verb_ls, &e);
 	if (f.common.json)
 		print_json(words.n > 0 ? "executions" : "sessions", items);
@@ -251,5 +251,5 @@ const struct verb verb_ls = {
 		    "cordon rm $(cordon ls --quiet)\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = ls_run,
 };

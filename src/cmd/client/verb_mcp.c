@@ -93,14 +93,14 @@ struct words {
 	struct buf texts; /* owned: the texts of the words. Never grows beyond its first size */
 };
 
-static void add(struct words *w, const char *word)
+static void mcp_add(struct words *w, const char *word)
 {
 	if (w->n + 1 < WORDS_MAX)
 		w->at[w->n++] = word;
 }
 
 /* Copy a text, with `before` in front. NULL: no room. */
-static const char *keep(struct words *w, const char *before, struct json_span text)
+static const char *mcp_keep(struct words *w, const char *before, struct json_span text)
 {
 	size_t at = w->texts.len;
 
@@ -119,7 +119,7 @@ static void add_env(struct words *w, const struct json_node *env)
 		if ((size_t)snprintf(name, sizeof(name), "--env=%.*s=", (int)m->text.n,
 				     m->text.p) >= sizeof(name))
 			w->texts.full = true;
-		add(w, keep(w, name, json_tree_value(m)->text));
+		mcp_add(w, mcp_keep(w, name, json_tree_value(m)->text));
 	}
 }
 
@@ -127,7 +127,7 @@ static void add_hosts(struct words *w, const struct json_node *hosts)
 {
 	for (const struct json_node *v = json_tree_first(hosts); v != NULL;
 	     v = json_tree_next(hosts, v))
-		add(w, keep(w, "--allow=", v->text));
+		mcp_add(w, mcp_keep(w, "--allow=", v->text));
 }
 
 static int make_words(struct words *w, const struct json_node *arguments, struct err *e)
@@ -142,18 +142,18 @@ static int make_words(struct words *w, const struct json_node *arguments, struct
 	IGNORED(json_tree_int(json_tree_get(arguments, "timeout_s"), &seconds) ? 0 : -1,
 		"the default stays");
 	(void)snprintf(number, sizeof(number), "%lld", (long long)seconds);
-	add(w, "cordon");
-	add(w, "run");
-	add(w, "--timeout");
-	add(w, keep(w, number, (struct json_span){ "s", 1 }));
+	mcp_add(w, "cordon");
+	mcp_add(w, "run");
+	mcp_add(w, "--timeout");
+	mcp_add(w, mcp_keep(w, number, (struct json_span){ "s", 1 }));
 	if (cwd.p != NULL)
-		add(w, keep(w, "--cwd=", cwd));
+		mcp_add(w, mcp_keep(w, "--cwd=", cwd));
 	add_env(w, json_tree_get(arguments, "env"));
 	add_hosts(w, json_tree_get(arguments, "network"));
-	add(w, "--");
-	add(w, "sh");
-	add(w, "-c");
-	add(w, keep(w, "", json_tree_get_text(arguments, "command")));
+	mcp_add(w, "--");
+	mcp_add(w, "sh");
+	mcp_add(w, "-c");
+	mcp_add(w, mcp_keep(w, "", json_tree_get_text(arguments, "command")));
 	w->at[w->n] = NULL;
 	if (w->texts.full || w->n + 1 >= WORDS_MAX)
 		return err_set(e, ERR_INVALID, "the arguments are too many or too long");
@@ -187,7 +187,7 @@ static NORETURN void exec_words(const struct words *w, pid_t parent, int in[2], 
 	_exit(125);
 }
 
-static int start(struct child *c, const struct words *w, struct err *e)
+static int mcp_start(struct child *c, const struct words *w, struct err *e)
 {
 	pid_t parent = getpid();
 	int in[2], out[2][2];
@@ -210,7 +210,7 @@ static int start(struct child *c, const struct words *w, struct err *e)
 	return 0;
 }
 
-static void shut(int *fd)
+static void mcp_shut(int *fd)
 {
 	if (*fd >= 0)
 		fd_close(*fd);
@@ -228,7 +228,7 @@ static void give_input(struct child *c)
 		c->input.n -= (size_t)n;
 	}
 	if (c->input.n == 0 || (n < 0 && errno != EINTR))
-		shut(&c->in);
+		mcp_shut(&c->in);
 }
 
 static void take_output(struct child *c, unsigned i)
@@ -238,7 +238,7 @@ static void take_output(struct child *c, unsigned i)
 
 	if (n <= 0) {
 		if (n == 0 || errno != EINTR)
-			shut(&c->out[i]);
+			mcp_shut(&c->out[i]);
 		return;
 	}
 	c->ends[i].total += (uint64_t)n;
@@ -246,12 +246,12 @@ static void take_output(struct child *c, unsigned i)
 }
 
 /* Until both streams have ended. Return the exit code. */
-static int serve(struct child *c)
+static int mcp_serve(struct child *c)
 {
 	int status = 0;
 
 	if (c->input.n == 0)
-		shut(&c->in);
+		mcp_shut(&c->in);
 	while (c->out[0] >= 0 || c->out[1] >= 0) {
 		struct pollfd fds[3] = { { c->out[0], POLLIN, 0 },
 					 { c->out[1], POLLIN, 0 },
@@ -307,7 +307,7 @@ static void write_result(struct json *j, const struct mcp_request *q, struct chi
 	json_release(&s);
 }
 
-static void call(struct json *j, const struct mcp_request *q)
+static void mcp_call(struct json *j, const struct mcp_request *q)
 {
 	struct child c = { .in = -1,
 			   .out = { -1, -1 },
@@ -316,14 +316,14 @@ static void call(struct json *j, const struct mcp_request *q)
 	struct err e = { 0 };
 
 	if (mcp_arguments_check(tools[0].input_schema, q->arguments, &e) < 0 ||
-	    make_words(&w, q->arguments, &e) < 0 || start(&c, &w, &e) < 0)
+	    make_words(&w, q->arguments, &e) < 0 || mcp_start(&c, &w, &e) < 0)
 		mcp_write_tool_error(j, &server, q, e.msg);
 	else
-		write_result(j, q, &c, serve(&c));
+		write_result(j, q, &c, mcp_serve(&c));
 	buf_release(&w.texts);
 }
 
-static void answer(struct json *j, const struct mcp_request *q)
+static void mcp_answer(struct json *j, const struct mcp_request *q)
 {
 	struct mcp_fault f = { 0 };
 
@@ -335,7 +335,7 @@ static void answer(struct json *j, const struct mcp_request *q)
 		if (q->kind != MCP_REQUEST)
 			return;
 		if (q->method == MCP_TOOLS_CALL && mcp_server_tool(&server, q, &f) != NULL) {
-			call(j, q);
+			mcp_call(j, q);
 			return;
 		}
 		if (q->method != MCP_TOOLS_CALL)
@@ -355,7 +355,7 @@ static int mcp_local(const struct mcp_request *q, int lock_fd, struct err *e)
 	int done = 0;
 
 	json_init_heap(&j, (size_t)2 * MESSAGE_MAX);
-	answer(&j, q);
+	mcp_answer(&j, q);
 	if (!json_ok(&j))
 		done = err_set(e, ERR_SYSTEM, "the answer is too long");
 	else if (j.len > 0)
@@ -397,7 +397,7 @@ struct bridge {
 };
 
 /* Ended processes give their places back. */
-static void reap(struct bridge *b)
+static void mcp_reap(struct bridge *b)
 {
 	pid_t pid;
 
@@ -407,7 +407,8 @@ static void reap(struct bridge *b)
 				b->calls[i].pid = 0;
 }
 
-static void refuse(const struct bridge *b, const struct mcp_request *q, const struct mcp_fault *f)
+static void mcp_refuse(const struct bridge *b, const struct mcp_request *q,
+		       const struct mcp_fault *f)
 {
 	struct json j;
 	struct err e;
@@ -434,7 +435,7 @@ static NORETURN void run_call(const struct bridge *b, const struct mcp_request *
 	_exit(done < 0 ? 1 : 0);
 }
 
-static void cancel(struct bridge *b, const struct mcp_request *q)
+static void mcp_cancel(struct bridge *b, const struct mcp_request *q)
 {
 	const struct json_node *id = json_tree_get(q->params, "requestId");
 
@@ -459,7 +460,7 @@ static void start_call(struct bridge *b, const struct mcp_request *q, const char
 		IGNORED(mcp_fault_set(&f, MCP_INTERNAL_ERROR, "too many requests at once"),
 			"written");
 		if (q->kind == MCP_REQUEST)
-			refuse(b, q, &f);
+			mcp_refuse(b, q, &f);
 		return;
 	}
 	b->calls[i].pid = pid;
@@ -467,7 +468,7 @@ static void start_call(struct bridge *b, const struct mcp_request *q, const char
 		       q->id.p == NULL ? "" : q->id.p);
 }
 
-static void handle(struct bridge *b, const char *line, size_t n)
+static void mcp_handle(struct bridge *b, const char *line, size_t n)
 {
 	struct mcp_request q = { 0 };
 	struct mcp_fault f = { 0 };
@@ -476,11 +477,11 @@ static void handle(struct bridge *b, const char *line, size_t n)
 		n--;
 	if (n == 0)
 		return;
-	reap(b);
+	mcp_reap(b);
 	if (mcp_request_read_line(&q, &b->legacy, line, n, &f) < 0) {
-		refuse(b, &q, &f);
+		mcp_refuse(b, &q, &f);
 	} else if (q.method == MCP_CANCELLED && (q.era == MCP_MODERN || b->local)) {
-		cancel(b, &q);
+		mcp_cancel(b, &q);
 	} else {
 		start_call(b, &q, line, n);
 	}
@@ -495,7 +496,7 @@ static void refuse_long(const struct bridge *b)
 	IGNORED(mcp_fault_set(&f, MCP_INVALID_REQUEST, "the message is longer than %u bytes",
 			      MCP_BODY_MAX),
 		"written");
-	refuse(b, &none, &f);
+	mcp_refuse(b, &none, &f);
 }
 
 /* Read lines until the end of the input. A too long one is refused and skipped. */
@@ -519,7 +520,7 @@ static int read_lines(struct bridge *b, struct err *e)
 			size_t len = (size_t)(end - input.data);
 
 			if (!skip)
-				handle(b, (const char *)input.data, len);
+				mcp_handle(b, (const char *)input.data, len);
 			skip = false;
 			buf_consume(&input, len + 1);
 		}
@@ -536,7 +537,7 @@ static unsigned under_way(struct bridge *b)
 {
 	unsigned n = 0;
 
-	reap(b);
+	mcp_reap(b);
 	for (size_t i = 0; i < CALLS_MAX; i++)
 		n += b->calls[i].pid > 0;
 	return n;
@@ -561,7 +562,7 @@ static unsigned end_calls(struct bridge *b)
 	return left;
 }
 
-static int run(int argc, char **argv)
+static int mcp_run(int argc, char **argv)
 {
 	struct mcp_fields f = { 0 };
 	struct args_words words;
@@ -596,5 +597,5 @@ const struct verb verb_mcp = {
 		    "cordon mcp --run                            # no server\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = mcp_run,
 };

@@ -85,7 +85,7 @@ static void target_of(const json_t *r, char ret[TARGET_TEXT_MAX])
 
 /* "fail": allowed, but it could not be done. Metadata of packages with hidden versions has a reason
  * for these, and was given. */
-static const char *outcome(const json_t *r)
+static const char *verb_net_outcome(const json_t *r)
 {
 	if (member_text(r, "verdict", "?")[0] != 'a')
 		return "deny";
@@ -149,7 +149,7 @@ static void print_line(const json_t *r)
 	if (status != 0)
 		(void)snprintf(code, sizeof(code), "%llu", (unsigned long long)status);
 	show_text(member_text(r, "time", "-"), stdout);
-	(void)printf(" %-5s %-7s ", outcome(r), kind_of(r));
+	(void)printf(" %-5s %-7s ", verb_net_outcome(r), kind_of(r));
 	show_text(method_of(r), stdout);
 	(void)putchar(' ');
 	show_text(place, stdout);
@@ -197,7 +197,7 @@ static void print_result(const json_t *r)
 static void print_for_person(const json_t *r)
 {
 	const char *time = member_text(r, "time", "-"), *clock = strchr(time, 'T');
-	const char *what = outcome(r), *reason = reason_of(r);
+	const char *what = verb_net_outcome(r), *reason = reason_of(r);
 	char place[TARGET_TEXT_MAX], shown[TARGET_TEXT_MAX], method[32], at[32];
 
 	target_of(r, place);
@@ -240,7 +240,7 @@ static void print_record(const void *arg, const json_t *r)
 	print_for_person(r);
 }
 
-static void choose(const struct net_fields *f, struct target *t)
+static void net_choose(const struct net_fields *f, struct target *t)
 {
 	if (f->denied)
 		target_query(t, "allowed", "false");
@@ -253,7 +253,7 @@ static void choose(const struct net_fields *f, struct target *t)
 }
 
 /* Another policy, in place of its own. */
-static int change(const struct net_fields *f, struct api_call *a, const char *id, struct err *e)
+static int net_change(const struct net_fields *f, struct api_call *a, const char *id, struct err *e)
 {
 	OWN_JSON *body = json_object(), *answer = NULL;
 	struct target t;
@@ -268,7 +268,7 @@ static int change(const struct net_fields *f, struct api_call *a, const char *id
 	return 0;
 }
 
-static int run(int argc, char **argv)
+static int net_run(int argc, char **argv)
 {
 	static struct net_fields f;
 	static struct args_words words;
@@ -286,10 +286,10 @@ static int run(int argc, char **argv)
 	    id_match_session(&a, words.at[0], id, &e) < 0)
 		return args_refused(&verb_net, &e);
 	if (f.policy.n + f.allow.n > 0)
-		return change(&f, &a, id, &e) < 0 ? args_refused(&verb_net, &e) : ARGS_OK;
+		return net_change(&f, &a, id, &e) < 0 ? args_refused(&verb_net, &e) : ARGS_OK;
 	id_match_target(&t, id, "network");
 	target_part(&t, "log");
-	choose(&f, &t);
+	net_choose(&f, &t);
 	l.follow = f.follow;
 	l.after = f.after;
 	return follow_list(&a, &t, &l, &e) < 0 ? args_refused(&verb_net, &e) : ARGS_OK;
@@ -314,5 +314,5 @@ const struct verb verb_net = {
 		    "cordon net --allow pypi.org ID              # another policy\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = net_run,
 };

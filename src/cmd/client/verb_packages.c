@@ -130,7 +130,7 @@ static int read_folder(struct packages_import *m, const char *path, unsigned dep
 /* ---- the list */
 
 /* Lines end with '\n', which sorts before every byte of them. */
-static int compare(const void *one, const void *other)
+static int packages_compare(const void *one, const void *other)
 {
 	const char *a = *(const char *const *)one, *b = *(const char *const *)other;
 
@@ -157,9 +157,9 @@ static const char **sort_lines(const struct buf *lines, size_t *ret_n)
 		list[(*ret_n)++] = at;
 		at = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;
 	}
-	qsort(list, n, sizeof(*list), compare);
+	qsort(list, n, sizeof(*list), packages_compare);
 	for (size_t i = *ret_n = 0; i < n; i++)
-		if (i == 0 || compare(&list[i], &list[*ret_n - 1]) != 0)
+		if (i == 0 || packages_compare(&list[i], &list[*ret_n - 1]) != 0)
 			list[(*ret_n)++] = list[i];
 	return list;
 }
@@ -180,8 +180,8 @@ static int write_list(struct saved_file *f, const char *const *list, size_t n, s
 	return result;
 }
 
-static int save(const struct packages_import *m, const char *state_dir, size_t *ret_n,
-		struct err *e)
+static int packages_save(const struct packages_import *m, const char *state_dir, size_t *ret_n,
+			 struct err *e)
 {
 	OWN_MEM const char **list = sort_lines(&m->lines, ret_n);
 	struct saved_file f;
@@ -228,7 +228,7 @@ static int advisories_import(const char *state_dir, const char *const *paths, si
 				 "no reports of malicious packages (OSV JSON) found: the list is "
 				 "not changed");
 	if (result == 0)
-		result = save(&m, state_dir, &lines, e);
+		result = packages_save(&m, state_dir, &lines, e);
 	if (result == 0)
 		(void)printf("%zu reports, %zu unreadable, %zu entries left out, %zu lines in "
 			     "force\n",
@@ -386,8 +386,8 @@ static void add_row(struct columns *t, const json_t *row)
 	columns_add(t, "%s", member_text(row, "reason", ""));
 }
 
-static int print(const struct packages_fields *f, const char *session, const json_t *list,
-		 struct err *e)
+static int packages_print(const struct packages_fields *f, const char *session, const json_t *list,
+			  struct err *e)
 {
 	enum sbom_form form = SBOM_CYCLONEDX;
 	OWN_JSON *whole = NULL;
@@ -410,7 +410,7 @@ static int print(const struct packages_fields *f, const char *session, const jso
 	return 0;
 }
 
-static void choose(const struct packages_fields *f, struct target *t)
+static void packages_choose(const struct packages_fields *f, struct target *t)
 {
 	if (f->ecosystem != NULL)
 		target_query(t, "ecosystem", f->ecosystem);
@@ -477,14 +477,14 @@ static int run_session(const struct packages_fields *f, const char *word)
 	    id_match_session(&a, word, id, &e) < 0)
 		return args_refused(&verb_packages, &e);
 	id_match_target(&t, id, "packages");
-	choose(f, &t);
+	packages_choose(f, &t);
 	if (api_call_pages(&a, &t, "packages", NULL, ROWS_MAX, &list, &e) < 0 ||
-	    print(f, id, list, &e) < 0)
+	    packages_print(f, id, list, &e) < 0)
 		return args_refused(&verb_packages, &e);
 	return ARGS_OK;
 }
 
-static int run(int argc, char **argv)
+static int packages_run(int argc, char **argv)
 {
 	static struct packages_fields f = { .timeout_ms = 540000, .to = CACHE_ADMIN_NO_SIZE };
 	static struct args_words words;
@@ -549,5 +549,5 @@ const struct verb verb_packages = {
 		    "cordon packages pins package-lock.json\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = packages_run,
 };

@@ -35,7 +35,7 @@ static json_t *text_of(const char *text)
 }
 
 /* One line of an explanation. */
-static void step(const char *stage, const char *text)
+static void policy_step(const char *stage, const char *text)
 {
 	if (collected != NULL) {
 		(void)json_array_append_new(
@@ -119,7 +119,7 @@ static void print_row(const char *stage, const char *what, const char *words,
 
 	(void)snprintf(text, sizeof(text),
 		       a->verdict == POLICY_REFUSE ? "%s: %s %s" : "%s: %s (%s)", what, words, why);
-	step(stage, text);
+	policy_step(stage, text);
 }
 
 static const char *connection_words(const struct policy_answer *a, bool plain)
@@ -160,7 +160,7 @@ static bool explain_address(const struct policy *p, const struct explain_asked *
 		       "never connected to: it is %s, and the node's policy does not name it in "
 		       "\"private\"",
 		       ip_kind_name(ip_kind(&q->to.ip)));
-	step("address", text);
+	policy_step("address", text);
 	return false;
 }
 
@@ -279,7 +279,7 @@ static void print_answer(const char *who, const struct package_answer *a)
 			       ? "depends on its age or install code (--released, --scripts)"
 			       : "refuses it: ",
 		       a->reason);
-	step(who, text);
+	policy_step(who, text);
 }
 
 static void print_where(const struct policy_asked *a)
@@ -290,7 +290,7 @@ static void print_where(const struct policy_asked *a)
 	if (r != NULL)
 		(void)snprintf(text, sizeof(text), "%s (%s)%s", r->name, r->host.name,
 			       r->is_implicit ? ", if rules allow its hosts" : "");
-	step("from", text);
+	policy_step("from", text);
 }
 
 static void print_result(const struct package_answer *a, const struct policy_asked *q,
@@ -307,7 +307,7 @@ static void print_result(const struct package_answer *a, const struct policy_ask
 	else
 		(void)snprintf(text, sizeof(text), "%s",
 			       a->verdict == PACKAGE_ALLOW ? "allowed" : "not decided");
-	step("result", text);
+	policy_step("result", text);
 }
 
 /* Print it. 1: allowed, 0: refused, or it depends on missing facts. -1: the question is
@@ -326,7 +326,7 @@ static int explain_package_print(const struct policy *p, const struct explain_pa
 		if (collected == NULL)
 			(void)puts("no layer has packages: rules alone decide");
 		else
-			step("result", "no layer has packages: rules alone decide");
+			policy_step("result", "no layer has packages: rules alone decide");
 		return 1;
 	}
 	print_where(&a);
@@ -386,7 +386,7 @@ static const struct option options[] = {
 /* clang-format on */
 
 /* All of a file. */
-static int load(const char *path, struct buf *ret, struct err *e)
+static int policy_load(const char *path, struct buf *ret, struct err *e)
 {
 	FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
 	char piece[4096];
@@ -409,8 +409,8 @@ static int load(const char *path, struct buf *ret, struct err *e)
 }
 
 /* The files of up to three layers, merged. *ret is freed by the caller. */
-static int merge(const char *const paths[POLICY_LAYERS], const char *preset, char **ret,
-		 struct err *e)
+static int verb_policy_merge(const char *const paths[POLICY_LAYERS], const char *preset, char **ret,
+			     struct err *e)
 {
 	const char *texts[POLICY_LAYERS] = { NULL, NULL, preset };
 	struct buf files[POLICY_LAYERS];
@@ -420,7 +420,7 @@ static int merge(const char *const paths[POLICY_LAYERS], const char *preset, cha
 		buf_init(&files[i], POLICY_TEXT_MAX);
 		if (result < 0 || paths[i] == NULL)
 			continue;
-		result = load(paths[i], &files[i], e);
+		result = policy_load(paths[i], &files[i], e);
 		if (result == 0)
 			texts[i] = buf_text(&files[i]);
 	}
@@ -437,7 +437,7 @@ static int read_merged(const char *const paths[POLICY_LAYERS], const char *prese
 {
 	OWN_MEM char *text = NULL;
 
-	if (merge(paths, preset, &text, e) < 0)
+	if (verb_policy_merge(paths, preset, &text, e) < 0)
 		return -1;
 	assert(text != NULL);
 	return policy_read(text, strlen(text), POLICY_LAYERS, ret, e);
@@ -455,7 +455,7 @@ static int fail_check(const struct policy_fields *f, const char *member, const s
 	return EXIT_NEGATIVE;
 }
 
-static void warn(const char *text, void *arg)
+static void policy_warn(const char *text, void *arg)
 {
 	++*(size_t *)arg;
 	if (collected != NULL) {
@@ -478,7 +478,7 @@ static size_t find_layer(const char *name)
 	return i;
 }
 
-static int check(const struct policy_fields *f, const char *path)
+static int verb_policy_check(const struct policy_fields *f, const char *path)
 {
 	const char *paths[POLICY_LAYERS] = { NULL };
 	struct policy *p = NULL;
@@ -491,7 +491,7 @@ static int check(const struct policy_fields *f, const char *path)
 	if (read_merged(paths, NULL, &p, &e) < 0)
 		return fail_check(f, "valid", &e);
 	collected = f->common.json ? json_array() : NULL;
-	policy_check(p, warn, &warnings);
+	policy_check(p, policy_warn, &warnings);
 	if (f->common.json)
 		print_object(json_pack("{s:b, s:I, s:b, s:o}", "valid", 1, "rules",
 				       (json_int_t)policy_rules(p), "packages",
@@ -504,7 +504,7 @@ static int check(const struct policy_fields *f, const char *path)
 	return warnings > 0 && f->strict ? EXIT_NEGATIVE : ARGS_OK;
 }
 
-static int ask(const struct policy_fields *f, const struct policy *p, struct err *e)
+static int verb_policy_ask(const struct policy_fields *f, const struct policy *p, struct err *e)
 {
 	const struct explain_package package = { .package = f->package,
 						 .released = f->released,
@@ -522,7 +522,7 @@ static int ask(const struct policy_fields *f, const struct policy *p, struct err
 	return f->package != NULL ? explain_package_print(p, &package, e) : explain_print(p, &q, e);
 }
 
-static int explain(const struct policy_fields *f)
+static int policy_explain(const struct policy_fields *f)
 {
 	const char *const paths[POLICY_LAYERS] = { f->node, f->tenant, f->policy };
 	const char *preset = f->preset != NULL ? policy_preset(f->preset) : NULL;
@@ -544,7 +544,7 @@ static int explain(const struct policy_fields *f)
 	if (read_merged(paths, preset, &p, &e) < 0)
 		return fail_check(f, "allowed", &e);
 	collected = f->common.json ? json_array() : NULL;
-	allowed = ask(f, p, &e);
+	allowed = verb_policy_ask(f, p, &e);
 	policy_free(p);
 	if (allowed < 0)
 		return fail_check(f, "allowed", &e);
@@ -559,13 +559,13 @@ static int print_merged(const struct policy_fields *f)
 	OWN_MEM char *text = NULL;
 	struct err e = { 0 };
 
-	if (merge(paths, NULL, &text, &e) < 0)
+	if (verb_policy_merge(paths, NULL, &text, &e) < 0)
 		return fail_check(f, "valid", &e);
 	(void)puts(text);
 	return ARGS_OK;
 }
 
-static int presets(const struct policy_fields *f, const char *name)
+static int policy_presets(const struct policy_fields *f, const char *name)
 {
 	const char *summary = NULL, *one;
 	OWN_JSON *list = json_array();
@@ -587,7 +587,7 @@ static int presets(const struct policy_fields *f, const char *name)
 	return ARGS_OK;
 }
 
-static int run(int argc, char **argv)
+static int policy_run(int argc, char **argv)
 {
 	static struct policy_fields f;
 	static struct args_words words;
@@ -597,13 +597,13 @@ static int run(int argc, char **argv)
 	if (code != ARGS_GO)
 		return code;
 	if (strcmp(what, "check") == 0 && words.n == 2)
-		return check(&f, words.at[1]);
+		return verb_policy_check(&f, words.at[1]);
 	if (strcmp(what, "explain") == 0 && words.n == 1)
-		return explain(&f);
+		return policy_explain(&f);
 	if (strcmp(what, "merge") == 0 && words.n == 1)
 		return print_merged(&f);
 	if (strcmp(what, "presets") == 0)
-		return presets(&f, words.n == 2 ? words.at[1] : NULL);
+		return policy_presets(&f, words.n == 2 ? words.at[1] : NULL);
 	return args_wrong(&verb_policy, "check FILE, explain, merge or presets, not '%.40s'", what);
 }
 
@@ -619,5 +619,5 @@ const struct verb verb_policy = {
 		    "cordon policy explain --preset github-read --host github.com --method POST\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = policy_run,
 };

@@ -20,7 +20,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static int change(const struct port_fields *f, const char *name, json_int_t port, struct err *e)
+static int port_change(const struct port_fields *f, const char *name, json_int_t port,
+		       struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *body = NULL, *answer = NULL;
@@ -49,7 +50,7 @@ static int change(const struct port_fields *f, const char *name, json_int_t port
 	return 0;
 }
 
-static int run(int argc, char **argv)
+static int port_run(int argc, char **argv)
 {
 	static struct port_fields f;
 	static struct args_words words;
@@ -61,7 +62,7 @@ static int run(int argc, char **argv)
 		return code;
 	if (compose_port(words.at[1], &port, &e) < 0)
 		return args_refused(&verb_port, &e);
-	return change(&f, words.at[0], port, &e) < 0 ? args_refused(&verb_port, &e) : ARGS_OK;
+	return port_change(&f, words.at[0], port, &e) < 0 ? args_refused(&verb_port, &e) : ARGS_OK;
 }
 
 const struct verb verb_port = {
@@ -79,5 +80,5 @@ const struct verb verb_port = {
 		    "cordon port --close ID 8000\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = port_run,
 };

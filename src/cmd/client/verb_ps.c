@@ -30,7 +30,7 @@ static void add_process(struct columns *t, const json_t *p)
 	columns_add(t, "%s", member_text(p, "command", "?"));
 }
 
-static int run(int argc, char **argv)
+static int ps_run(int argc, char **argv)
 {
 	static const char *const heads[] = { "PID",    "PPID", "UID",	    "STATE",
 					     "MEMORY", "CPU",  "EXECUTION", "COMMAND" };
@@ -68,5 +68,5 @@ const struct verb verb_ps = {
 	.examples = "cordon ps ID\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = ps_run,
 };

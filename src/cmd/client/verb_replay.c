@@ -47,7 +47,7 @@ static int request_cast(struct api_call *a, const char *session, const char *id,
 	return api_call_send(a, &r, &t, e);
 }
 
-static int cast(const struct cast_fields *f, const struct args_words *words, struct err *e)
+static int replay_cast(const struct cast_fields *f, const struct args_words *words, struct err *e)
 {
 	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	OWN_API_CALL a = { 0 };
@@ -69,7 +69,7 @@ static int run_cast(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	return cast(&f, &words, &e) < 0 ? args_refused(&verb_cast, &e) : ARGS_OK;
+	return replay_cast(&f, &words, &e) < 0 ? args_refused(&verb_cast, &e) : ARGS_OK;
 }
 
 const struct verb verb_cast = {
@@ -353,7 +353,7 @@ static void play_event(struct replay *p, struct replay_recording *k)
 	drop_ended(p);
 }
 
-static int play(struct replay *p, struct err *e)
+static int replay_play(struct replay *p, struct err *e)
 {
 	bool failed = false;
 
@@ -385,7 +385,7 @@ static int replay(const struct replay_fields *f, const char *word, struct err *e
 	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0 ||
 	    id_match_session(&a, word, session, e) < 0)
 		return -1;
-	result = play(&p, e);
+	result = replay_play(&p, e);
 	if (p.any_tty && isatty(STDOUT_FILENO) == 1)
 		(void)fputs(usual, stdout);
 	end_line(&p);

@@ -64,7 +64,8 @@ static char *payload_bytes(const json_t *j, size_t *ret_len)
 }
 
 /* "DSSEv1" SP LEN(type) SP type SP LEN(body) SP body */
-static bool holds(const struct tlog_vkey *key, const char *body, size_t len, const char *sig_text)
+static bool report_holds(const struct tlog_vkey *key, const char *body, size_t len,
+			 const char *sig_text)
 {
 	struct buf b = BUF_INIT(FILE_MAX + 256);
 	uint8_t sig[TLOG_SIG + 8];
@@ -102,13 +103,13 @@ static void envelope_read(const json_t *j, const char *wanted, struct envelope *
 	if (tlog_vkey_parse(text, strlen(text), &ret->key, &e) < 0)
 		return;
 	ret->why = "the signature is wrong, or of another key";
-	if (holds(&ret->key, body, len, member_text(sig, "sig", "")))
+	if (report_holds(&ret->key, body, len, member_text(sig, "sig", "")))
 		ret->why = NULL;
 }
 
 /* ---- for people */
 
-static void line(const char *name, const char *value)
+static void report_line(const char *name, const char *value)
 {
 	(void)printf("%-14s ", name);
 	show_text(value, stdout);
@@ -167,7 +168,7 @@ static void print_keys(const json_t *list)
 
 static void print_policy(const char *name, const json_t *one)
 {
-	line(name, member_text(one, "sha256", "none"));
+	report_line(name, member_text(one, "sha256", "none"));
 }
 
 static void print_policies(const json_t *p)
@@ -175,7 +176,7 @@ static void print_policies(const json_t *p)
 	(void)puts("\npolicies:");
 	print_policy("  node", json_object_get(p, "node"));
 	print_policy("  tenant", json_object_get(p, "tenant"));
-	line("  of sessions", member_text(p, "session_default", "?"));
+	report_line("  of sessions", member_text(p, "session_default", "?"));
 }
 
 /* The rows of `cordon doctor` that say no. */
@@ -205,11 +206,11 @@ static void print_evidence(const json_t *p)
 	const json_t *content = member_group(tests, "content"), *results;
 
 	(void)puts("\nevidence:");
-	line("  doctor",
-	     member_text(doctor, "recorded_at", "not recorded (cordon doctor --record)"));
+	report_line("  doctor",
+		    member_text(doctor, "recorded_at", "not recorded (cordon doctor --record)"));
 	print_findings(doctor);
-	line("  tests",
-	     member_text(tests, "recorded_at", "not recorded (cordon doctor --tests FILE)"));
+	report_line("  tests",
+		    member_text(tests, "recorded_at", "not recorded (cordon doctor --tests FILE)"));
 	results = member_group(content, "results");
 	if (!json_is_object(results))
 		return;
@@ -224,15 +225,15 @@ static void print_evidence(const json_t *p)
 static void print_session(const json_t *s)
 {
 	(void)puts("\nsession:");
-	line("  id", member_text(s, "id", "?"));
-	line("  state", member_text(s, "state", "?"));
-	line("  template", member_text(s, "template", "?"));
-	line("  version", member_text(s, "template_id", "?"));
-	line("  level", member_text(s, "level", "?"));
-	line("  profile", member_text(s, "profile", "?"));
-	line("  network", member_text(s, "network", "as the node's default"));
-	line("  created", member_text(s, "created_at", "?"));
-	line("  ended", member_text(s, "ended_at", "not yet"));
+	report_line("  id", member_text(s, "id", "?"));
+	report_line("  state", member_text(s, "state", "?"));
+	report_line("  template", member_text(s, "template", "?"));
+	report_line("  version", member_text(s, "template_id", "?"));
+	report_line("  level", member_text(s, "level", "?"));
+	report_line("  profile", member_text(s, "profile", "?"));
+	report_line("  network", member_text(s, "network", "as the node's default"));
+	report_line("  created", member_text(s, "created_at", "?"));
+	report_line("  ended", member_text(s, "ended_at", "not yet"));
 }
 
 static void print_report(const struct envelope *v)
@@ -240,11 +241,11 @@ static void print_report(const struct envelope *v)
 	const json_t *p = v->payload, *audit = member_group(p, "audit");
 	const json_t *check = member_group(audit, "verification");
 
-	line("report of", member_text(p, "time", "?"));
-	line("tenant", member_text(p, "tenant", "?"));
-	line("version", member_text(p, "version", "?"));
-	line("kernel", member_text(p, "kernel", "?"));
-	line("signed by", v->key.name);
+	report_line("report of", member_text(p, "time", "?"));
+	report_line("tenant", member_text(p, "tenant", "?"));
+	report_line("version", member_text(p, "version", "?"));
+	report_line("kernel", member_text(p, "kernel", "?"));
+	report_line("signed by", v->key.name);
 	if (json_is_object(json_object_get(p, "session")))
 		print_session(json_object_get(p, "session"));
 	print_controls(member_group(p, "controls"));
@@ -254,12 +255,12 @@ static void print_report(const struct envelope *v)
 	print_evidence(member_group(p, "evidence"));
 	print_keys(member_group(p, "keys"));
 	(void)puts("\naudit log:");
-	line("  name", member_text(audit, "origin", "?"));
+	report_line("  name", member_text(audit, "origin", "?"));
 	(void)printf("%-14s %llu\n", "  records",
 		     (unsigned long long)member_number(audit, "records", 0));
-	line("  signed at", member_text(audit, "signed_at", "never"));
-	line("  alarm", member_text(audit, "alarm", "none"));
-	line("  compared", member_text(check, "result", "?"));
+	report_line("  signed at", member_text(audit, "signed_at", "never"));
+	report_line("  alarm", member_text(audit, "alarm", "none"));
+	report_line("  compared", member_text(check, "result", "?"));
 	(void)printf("%-14s %llu of %llu signed\n", "  records",
 		     (unsigned long long)member_number(check, "records", 0),
 		     (unsigned long long)member_number(check, "size", 0));
@@ -267,7 +268,7 @@ static void print_report(const struct envelope *v)
 
 /* ---- */
 
-static int save(const char *path, const json_t *j, struct err *e)
+static int report_save(const char *path, const json_t *j, struct err *e)
 {
 	OWN_MEM char *text = json_dumps(j, JSON_COMPACT);
 	struct saved_file f;
@@ -286,7 +287,7 @@ static int save(const char *path, const json_t *j, struct err *e)
 	return done;
 }
 
-static int verify(const struct report_fields *f, const char *path)
+static int report_verify(const struct report_fields *f, const char *path)
 {
 	OWN_MEM char *text = malloc(FILE_MAX);
 	struct envelope v = { 0 };
@@ -317,7 +318,7 @@ static int verify(const struct report_fields *f, const char *path)
 	return code;
 }
 
-static int fetch(const struct report_fields *f, struct err *e)
+static int report_fetch(const struct report_fields *f, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *j = NULL;
@@ -340,7 +341,7 @@ static int fetch(const struct report_fields *f, struct err *e)
 	if (v.why != NULL)
 		done = err_set(e, ERR_SYSTEM, "the server's report is not good: %s", v.why);
 	else if (f->output != NULL)
-		done = save(f->output, j, e);
+		done = report_save(f->output, j, e);
 	else if (f->common.json)
 		show_json(j, false, stdout);
 	else
@@ -349,7 +350,7 @@ static int fetch(const struct report_fields *f, struct err *e)
 	return done;
 }
 
-static int run(int argc, char **argv)
+static int report_run(int argc, char **argv)
 {
 	static struct report_fields f;
 	static struct args_words words;
@@ -359,10 +360,10 @@ static int run(int argc, char **argv)
 	if (code != ARGS_GO)
 		return code;
 	if (words.n == 2 && strcmp(words.at[0], "verify") == 0)
-		return verify(&f, words.at[1]);
+		return report_verify(&f, words.at[1]);
 	if (words.n > 0)
 		return args_wrong(&verb_report, "%.40s: not understood (verify FILE)", words.at[0]);
-	return fetch(&f, &e) < 0 ? args_refused(&verb_report, &e) : ARGS_OK;
+	return report_fetch(&f, &e) < 0 ? args_refused(&verb_report, &e) : ARGS_OK;
 }
 
 const struct verb verb_report = {
@@ -379,5 +380,5 @@ const struct verb verb_report = {
 		    "cordon report verify report.json\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = report_run,
 };

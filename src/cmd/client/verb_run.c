@@ -107,7 +107,8 @@ static int attach_as_asked(struct attach_options *o, const struct args_common *c
 }
 
 /* Print the result with --json. execution is NULL if the client detached. */
-static int finish(const struct verb_exec_fields *f, const json_t *execution, const char *program)
+static int run_finish(const struct verb_exec_fields *f, const json_t *execution,
+		      const char *program)
 {
 	if (execution == NULL) {
 		(void)fprintf(stderr,
@@ -190,7 +191,7 @@ static int run_exec(int argc, char **argv)
 	if (run_command(&f, words[0], &command, &execution, &e) < 0)
 		return args_fail_command(&verb_exec, &e);
 	if (!f.detach)
-		code = finish(&f, execution, command.code == NULL ? command.argv[0] : NULL);
+		code = run_finish(&f, execution, command.code == NULL ? command.argv[0] : NULL);
 	if (!write_result(result, execution))
 		return ARGS_FAILED;
 	if (!f.detach)
@@ -231,8 +232,8 @@ const struct verb verb_exec = {
 	.run = run_exec,
 };
 
-static int attach(const struct verb_exec_fields *f, const struct args_words *words, json_t **ret,
-		  struct err *e)
+static int verb_run_attach(const struct verb_exec_fields *f, const struct args_words *words,
+			   json_t **ret, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *execution = NULL;
@@ -264,9 +265,9 @@ static int run_attach(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (attach(&f, &words, &execution, &e) < 0)
+	if (verb_run_attach(&f, &words, &execution, &e) < 0)
 		return args_fail_command(&verb_attach, &e);
-	return finish(&f, execution, NULL);
+	return run_finish(&f, execution, NULL);
 }
 
 const struct verb verb_attach = {
@@ -315,8 +316,8 @@ static void block_signals(void)
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-static int use(const struct run_fields *f, struct api_call *a, const char *session,
-	       const struct exec_command *c, json_t **ret, struct err *e)
+static int run_use(const struct run_fields *f, struct api_call *a, const char *session,
+		   const struct exec_command *c, json_t **ret, struct err *e)
 {
 	char id[ID_MATCH_ID_MAX];
 	struct attach_options o = {
@@ -344,7 +345,7 @@ static int run_once(const struct run_fields *f, const json_t *body, const struct
 	block_signals();
 	if (create_session(&a, body, &session, e) < 0)
 		return -1;
-	result = use(f, &a, member_text(session, "id", ""), c, ret, e);
+	result = run_use(f, &a, member_text(session, "id", ""), c, ret, e);
 	id_match_target(&t, member_text(session, "id", ""), NULL);
 	if (api_call_json(&a, "DELETE", &t, NULL, NULL, &later) < 0 && result == 0) {
 		*e = later;

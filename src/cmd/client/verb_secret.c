@@ -93,7 +93,7 @@ static int read_value(const struct verb_secret_fields *f, char ret[VALUE_MAX + 2
 }
 
 /* The given members. The others of an existing secret stay as they are. */
-static json_t *compose(const struct verb_secret_fields *f, struct err *e)
+static json_t *secret_compose(const struct verb_secret_fields *f, struct err *e)
 {
 	json_t *body = json_object();
 	char value[VALUE_MAX + 2];
@@ -119,7 +119,7 @@ static const char *const names[] = { "name",	   "version",	 "hosts",  "ways",
 				     "updated_at", "expires_at", "problem" };
 static const struct resource_table secrets = { PATH, "secrets", heads, names, COUNT(heads) };
 
-static int set(const void *fields, struct api_call *a, const char *name, struct err *e)
+static int secret_set(const void *fields, struct api_call *a, const char *name, struct err *e)
 {
 	const struct verb_secret_fields *f = fields;
 	OWN_JSON *body = NULL;
@@ -128,7 +128,7 @@ static int set(const void *fields, struct api_call *a, const char *name, struct 
 
 	if (f->from_file != NULL && f->value_env != NULL)
 		return err_set(e, ERR_INVALID, "--from-file and --value-env: one of the two");
-	body = compose(f, e);
+	body = secret_compose(f, e);
 	if (body == NULL)
 		return -1;
 	target_init(&t, PATH);
@@ -153,12 +153,12 @@ static int set(const void *fields, struct api_call *a, const char *name, struct 
 
 static const struct subverb subverbs[] = {
 	{ "ls", .list = &secrets },
-	{ "set", true, set },
+	{ "set", true, secret_set },
 	{ "show", true, .method = "GET", .path = PATH, .shown = "" },
 	{ "rm", true, .method = "DELETE", .path = PATH },
 };
 
-static int run(int argc, char **argv)
+static int secret_run(int argc, char **argv)
 {
 	static struct verb_secret_fields f;
 
@@ -180,5 +180,5 @@ const struct verb verb_secret = {
 		"cordon secret ls\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = secret_run,
 };

@@ -51,7 +51,7 @@ static const char *without_owner(const char *name)
 	return slash == NULL ? name : slash + 1;
 }
 
-static void shorten(json_t *item, const char *member, const char *cut)
+static void snapshot_shorten(json_t *item, const char *member, const char *cut)
 {
 	const char *text = member_text(item, member, NULL);
 	size_t n = text == NULL ? 0 : strlen(text), end = strlen(cut);
@@ -69,8 +69,8 @@ static void shorten(json_t *item, const char *member, const char *cut)
 /* The tag stays: `rm` removes one version by it, and all without. */
 static void shorten_row(json_t *item)
 {
-	shorten(item, "id", "");
-	shorten(item, "name", "");
+	snapshot_shorten(item, "id", "");
+	snapshot_shorten(item, "name", "");
 }
 
 static const struct resource_table snapshots = { "/v1/snapshots", "snapshots",	heads,
@@ -95,8 +95,8 @@ static void tell_secrets(const json_t *made)
 	(void)fputc('\n', stderr);
 }
 
-static int make(const struct snapshot_fields *f, struct api_call *a, const struct args_words *words,
-		struct err *e)
+static int verb_snapshot_make(const struct snapshot_fields *f, struct api_call *a,
+			      const struct args_words *words, struct err *e)
 {
 	OWN_JSON *body = json_object();
 	OWN_JSON *made = NULL;
@@ -112,12 +112,12 @@ static int make(const struct snapshot_fields *f, struct api_call *a, const struc
 		return -1;
 	tell_secrets(made);
 	if (!f->common.json)
-		shorten(made, "id", ":default");
+		snapshot_shorten(made, "id", ":default");
 	resource_table_show(&f->common, made, "id");
 	return 0;
 }
 
-static int run(int argc, char **argv)
+static int snapshot_run(int argc, char **argv)
 {
 	static struct snapshot_fields f;
 	static struct args_words words;
@@ -135,7 +135,7 @@ static int run(int argc, char **argv)
 	else if (strcmp(words.at[0], "rm") == 0)
 		return args_wrong(&verb_snapshot, "rm: which snapshot?");
 	else
-		done = make(&f, &a, &words, &e);
+		done = verb_snapshot_make(&f, &a, &words, &e);
 	return done < 0 ? args_refused(&verb_snapshot, &e) : ARGS_OK;
 }
 
@@ -153,7 +153,7 @@ const struct verb verb_snapshot = {
 		    "cordon snapshot ls\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = snapshot_run,
 };
 
 static int fork_session(const struct snapshot_fields *f, struct api_call *a, const char *word,

@@ -31,7 +31,7 @@ struct template_pull {
 	bool quiet; /* no lines about layers */
 };
 
-static unsigned long long number(const json_t *j, const char *name)
+static unsigned long long template_number(const json_t *j, const char *name)
 {
 	return (unsigned long long)json_integer_value(json_object_get(j, name));
 }
@@ -40,17 +40,17 @@ static unsigned long long number(const json_t *j, const char *name)
 static void show_layer(const char *event, const json_t *j, unsigned long long layers)
 {
 	bool is_terminal = isatty(STDERR_FILENO) == 1;
-	double mib = (double)number(j, "size") / (1 << 20);
+	double mib = (double)template_number(j, "size") / (1 << 20);
 
 	if (strcmp(event, "progress") == 0) {
 		if (is_terminal)
 			(void)fprintf(stderr, "\r\033[Klayer %llu of %llu: %.1f of %.1f MiB",
-				      number(j, "layer"), layers,
-				      (double)number(j, "bytes") / (1 << 20), mib);
+				      template_number(j, "layer"), layers,
+				      (double)template_number(j, "bytes") / (1 << 20), mib);
 		return;
 	}
 	(void)fprintf(stderr, "%slayer %llu of %llu: %.1f MiB%s\n", is_terminal ? "\r\033[K" : "",
-		      number(j, "layer"), layers, mib,
+		      template_number(j, "layer"), layers, mib,
 		      json_is_true(json_object_get(j, "shared")) ? ", there already" : "");
 }
 
@@ -77,17 +77,17 @@ static int take_event(const struct template_pull *p, const struct client_event *
 	if (strcmp(event->name, "image") == 0) {
 		const char *digest = json_string_value(json_object_get(j, "digest"));
 
-		*layers = number(j, "layers");
+		*layers = template_number(j, "layers");
 		if (!p->quiet && digest != NULL && strspn(digest, "sha256:abcdef0123456789") == 71)
 			(void)fprintf(stderr, "digest %s, %llu layers, %.1f MiB\n", digest, *layers,
-				      (double)number(j, "bytes") / (1 << 20));
+				      (double)template_number(j, "bytes") / (1 << 20));
 	} else if (!p->quiet) {
 		show_layer(event->name, j, *layers);
 	}
 	return 0;
 }
 
-static int compose(const struct template_pull *p, json_t *body, struct err *e)
+static int template_compose(const struct template_pull *p, json_t *body, struct err *e)
 {
 	if (compose_text(body, "reference", "the reference", p->reference, e) < 0 ||
 	    compose_text(body, "name", "--name", p->name, e) < 0 ||
@@ -109,7 +109,7 @@ static int template_pull(struct api_call *a, const struct template_pull *p, json
 	char *text;
 	int n;
 
-	if (compose(p, body, e) < 0)
+	if (template_compose(p, body, e) < 0)
 		return -1;
 	text = json_dumps(body, JSON_COMPACT);
 	if (text == NULL)
@@ -193,12 +193,12 @@ static const char *const names[] = { "name",  "version",  "tags",      "owner",
 static const struct resource_table templates = { "/v1/templates", "templates", heads, names,
 						 COUNT(heads) };
 
-static int list(const void *fields, struct api_call *a, const char *unused, struct err *e)
+static int template_list(const void *fields, struct api_call *a, const char *unused, struct err *e)
 {
 	return resource_table_list(fields, a, &templates, e);
 }
 
-static int show(const void *fields, struct api_call *a, const char *name, struct err *e)
+static int template_show(const void *fields, struct api_call *a, const char *name, struct err *e)
 {
 	OWN_JSON *template = NULL;
 	struct target t;
@@ -310,7 +310,8 @@ static int first_tag(const struct template_fields *f, const char **ret, struct e
 	return 0;
 }
 
-static int import(const void *fields, struct api_call *a, const char *given, struct err *e)
+static int verb_template_import(const void *fields, struct api_call *a, const char *given,
+				struct err *e)
 {
 	const struct template_fields *f = fields;
 	struct template_import t = {
@@ -339,7 +340,7 @@ static int import(const void *fields, struct api_call *a, const char *given, str
 	return 0;
 }
 
-static int debian(const void *fields, struct api_call *a, const char *suite, struct err *e)
+static int template_debian(const void *fields, struct api_call *a, const char *suite, struct err *e)
 {
 	const struct template_fields *f = fields;
 	struct template_import t = {
@@ -354,7 +355,8 @@ static int debian(const void *fields, struct api_call *a, const char *suite, str
 	return 0;
 }
 
-static int interpreter(const void *fields, struct api_call *a, const char *unused, struct err *e)
+static int verb_template_interpreter(const void *fields, struct api_call *a, const char *unused,
+				     struct err *e)
 {
 	const struct template_fields *f = fields;
 	const struct template_interpreter t = { .from = f->from,
@@ -371,8 +373,8 @@ static int interpreter(const void *fields, struct api_call *a, const char *unuse
 	return 0;
 }
 
-static int tag(const void *fields, struct api_call *a, const char *name, const char *new_tag,
-	       struct err *e)
+static int verb_template_tag(const void *fields, struct api_call *a, const char *name,
+			     const char *new_tag, struct err *e)
 {
 	OWN_JSON *body = json_pack("{s:[s]}", "tags", new_tag);
 	OWN_JSON *tagged = NULL;
@@ -386,8 +388,8 @@ static int tag(const void *fields, struct api_call *a, const char *name, const c
 	return api_call_json(a, "POST", &t, body, &tagged, e);
 }
 
-static int untag(const void *fields, struct api_call *a, const char *name, const char *old_tag,
-		 struct err *e)
+static int template_untag(const void *fields, struct api_call *a, const char *name,
+			  const char *old_tag, struct err *e)
 {
 	struct target t;
 
@@ -398,7 +400,8 @@ static int untag(const void *fields, struct api_call *a, const char *name, const
 	return api_call_json(a, "DELETE", &t, NULL, NULL, e);
 }
 
-static int build(const void *fields, struct api_call *a, const char *dir, struct err *e)
+static int verb_template_build(const void *fields, struct api_call *a, const char *dir,
+			       struct err *e)
 {
 	const struct template_fields *f = fields;
 	struct template_build b = { .dir = dir,
@@ -424,7 +427,8 @@ static int build(const void *fields, struct api_call *a, const char *dir, struct
 	return template_build(a, &b, e);
 }
 
-static int pull(const void *fields, struct api_call *a, const char *reference, struct err *e)
+static int verb_template_pull(const void *fields, struct api_call *a, const char *reference,
+			      struct err *e)
 {
 	const struct template_fields *f = fields;
 	const struct template_pull p = {
@@ -448,8 +452,8 @@ static int pull(const void *fields, struct api_call *a, const char *reference, s
 	return 0;
 }
 
-static int files(const void *fields, struct api_call *a, const char *name, const char *path,
-		 struct err *e)
+static int template_files(const void *fields, struct api_call *a, const char *name,
+			  const char *path, struct err *e)
 {
 	static const char *const titles[] = { "MODE", "UID", "GID", "SIZE", "NAME", "TARGET" };
 	static const char *const members[] = { "mode", "uid", "gid", "size", "name", "target" };
@@ -474,19 +478,25 @@ static int files(const void *fields, struct api_call *a, const char *name, const
 
 static int files_at_top(const void *fields, struct api_call *a, const char *name, struct err *e)
 {
-	return files(fields, a, name, "/", e);
+	return template_files(fields, a, name, "/", e);
 }
 
 static const struct subverb subverbs[] = {
-	{ "pull", true, pull },	       { "build", true, build, .reads_files = true },
-	{ "ls", false, list },	       { "show", true, show },
-	{ "import", true, import },    { "rm", true, remove_one },
-	{ "debian", true, debian },    { "files", true, files_at_top },
-	{ "files", .run_two = files }, { "interpreter", false, interpreter },
-	{ "tag", .run_two = tag },     { "untag", .run_two = untag },
+	{ "pull", true, verb_template_pull },
+	{ "build", true, verb_template_build, .reads_files = true },
+	{ "ls", false, template_list },
+	{ "show", true, template_show },
+	{ "import", true, verb_template_import },
+	{ "rm", true, remove_one },
+	{ "debian", true, template_debian },
+	{ "files", true, files_at_top },
+	{ "files", .run_two = template_files },
+	{ "interpreter", false, verb_template_interpreter },
+	{ "tag", .run_two = verb_template_tag },
+	{ "untag", .run_two = template_untag },
 };
 
-static int run(int argc, char **argv)
+static int template_run(int argc, char **argv)
 {
 	static struct template_fields f;
 
@@ -538,5 +548,5 @@ const struct verb verb_template = {
 		    "cordon template ls\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = template_run,
 };

@@ -77,7 +77,7 @@ static void print_entry(const void *arg, const json_t *v)
 	(void)putchar('\n');
 }
 
-static int run(int argc, char **argv)
+static int timeline_run(int argc, char **argv)
 {
 	static struct timeline_fields f;
 	static struct args_words words;
@@ -118,5 +118,5 @@ const struct verb verb_timeline = {
 		    "cordon timeline -f --types execution,network,alarm ID\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = timeline_run,
 };

@@ -124,7 +124,7 @@ static int sample_all(struct top *top, struct api_call *a, struct err *e)
 	return 0;
 }
 
-static void add(struct columns *t, const struct sample *s)
+static void top_add(struct columns *t, const struct sample *s)
 {
 	char memory[24], memory_max[24], disk[24];
 
@@ -144,7 +144,7 @@ static void add(struct columns *t, const struct sample *s)
 	columns_add(t, "%s", s->pairs);
 }
 
-static void print(const struct top *top, size_t rows, size_t cols)
+static void top_print(const struct top *top, size_t rows, size_t cols)
 {
 	static const char *const heads[] = { "ID",   "STATE", "CPU %", "MEMORY",
 					     "PIDS", "DISK",  "TIME",  "METADATA" };
@@ -152,12 +152,12 @@ static void print(const struct top *top, size_t rows, size_t cols)
 
 	columns_init(&t, heads, COUNT(heads));
 	for (size_t i = 0; i < top->nnow; i++)
-		add(&t, &top->now[i]);
+		top_add(&t, &top->now[i]);
 	columns_print(&t, rows, cols, stdout);
 }
 
 /* The whole screen. Rows that do not fit are left out. */
-static void draw(const struct top *top, const char *trouble)
+static void top_draw(const struct top *top, const char *trouble)
 {
 	uint16_t rows = 24, cols = 80;
 
@@ -169,7 +169,7 @@ static void draw(const struct top *top, const char *trouble)
 	(void)fputs("; q: quit  ", stdout);
 	show_text(trouble, stdout);
 	(void)fputs("\n\n", stdout);
-	print(top, rows > 5 ? rows - 4U : 1, cols);
+	top_print(top, rows > 5 ? rows - 4U : 1, cols);
 	(void)fflush(stdout);
 }
 
@@ -197,7 +197,7 @@ static bool wait_turn(int signals, uint64_t ms)
 	}
 }
 
-static int watch(struct top *top, struct api_call *a, const struct top_fields *f, struct err *e)
+static int top_watch(struct top *top, struct api_call *a, const struct top_fields *f, struct err *e)
 {
 	struct terminal terminal = TERMINAL_NONE;
 	struct termios mode;
@@ -219,12 +219,12 @@ static int watch(struct top *top, struct api_call *a, const struct top_fields *f
 		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &mode);
 	}
 	(void)fputs("\033[?1049h\033[?25l", stdout);
-	draw(top, "");
+	top_draw(top, "");
 	while (wait_turn(signals, f->interval_ms)) {
 		struct err trouble = { 0 };
 
 		IGNORED(sample_all(top, a, &trouble), "the server may come back; it is shown");
-		draw(top, trouble.msg);
+		top_draw(top, trouble.msg);
 	}
 	(void)fputs("\033[?25h\033[?1049l", stdout);
 	(void)fflush(stdout);
@@ -250,11 +250,11 @@ static void print_once(const struct top *top, const struct top_fields *f)
 
 		show_json(page, true, stdout);
 	} else {
-		print(top, SIZE_MAX, 0);
+		top_print(top, SIZE_MAX, 0);
 	}
 }
 
-static int run(int argc, char **argv)
+static int top_run(int argc, char **argv)
 {
 	static struct top_fields f = { .interval_ms = 2000 };
 	static struct args_words words;
@@ -273,7 +273,7 @@ static int run(int argc, char **argv)
 		json_decref(top.raw);
 		return code < 0 ? args_refused(&verb_top, &e) : ARGS_OK;
 	}
-	code = watch(&top, &a, &f, &e);
+	code = top_watch(&top, &a, &f, &e);
 	json_decref(top.raw);
 	return code < 0 ? args_refused(&verb_top, &e) : ARGS_OK;
 }
@@ -287,5 +287,5 @@ const struct verb verb_top = {
 		    "cordon top --once\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = top_run,
 };

@@ -247,8 +247,8 @@ static void print_csv(enum by by, const struct prices *p, const json_t *rows)
 }
 
 /* The answer with the list and its sum. */
-static int fetch(struct api_call *a, const struct usage_fields *f, enum by by, json_t **ret,
-		 struct err *e)
+static int usage_fetch(struct api_call *a, const struct usage_fields *f, enum by by, json_t **ret,
+		       struct err *e)
 {
 	uint64_t now = (uint64_t)show_now_ms();
 	OWN_JSON *rows = NULL;
@@ -280,7 +280,7 @@ static int usage(struct api_call *a, const struct usage_fields *f, enum by by, s
 	json_t *rows, *total;
 	struct prices prices;
 
-	if (read_prices(f->prices, &prices, e) < 0 || fetch(a, f, by, &answer, e) < 0)
+	if (read_prices(f->prices, &prices, e) < 0 || usage_fetch(a, f, by, &answer, e) < 0)
 		return -1;
 	rows = json_object_get(answer, ways[by].list);
 	total = json_object_get(answer, "total");
@@ -297,7 +297,7 @@ static int usage(struct api_call *a, const struct usage_fields *f, enum by by, s
 	return 0;
 }
 
-static int run(int argc, char **argv)
+static int usage_run(int argc, char **argv)
 {
 	static struct usage_fields f = { .since_ms = (uint64_t)USAGE_HOURS_DEFAULT * HOUR_MS };
 	static struct args_words words;
@@ -340,5 +340,5 @@ const struct verb verb_usage = {
 		    "cordon usage --by session --prices prices.json --csv > usage.csv\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = usage_run,
 };

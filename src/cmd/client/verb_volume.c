@@ -35,7 +35,7 @@ static const struct subverb subverbs[] = {
 	{ "rm", true, .method = "DELETE", .path = PATH },
 };
 
-static int run(int argc, char **argv)
+static int volume_run(int argc, char **argv)
 {
 	static struct volume_fields f;
 
@@ -56,5 +56,5 @@ const struct verb verb_volume = {
 		    "cordon volume ls\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = volume_run,
 };

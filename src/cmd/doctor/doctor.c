@@ -116,8 +116,8 @@ static void split_errors(struct output *o, struct trial_result *ret)
 	(void)snprintf(ret->why, sizeof(ret->why), "%.250s", line);
 }
 
-static void judge(const struct trial *t, int status, bool in_time, struct output *out,
-		  struct output *errors, struct trial_result *ret)
+static void doctor_judge(const struct trial *t, int status, bool in_time, struct output *out,
+			 struct output *errors, struct trial_result *ret)
 {
 	ret->ok = in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
 		  strcmp(out->text, t->expected) == 0;
@@ -151,7 +151,7 @@ static void wait_and_judge(const struct trial *t, pid_t pid, int out, int errors
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	ret->ms = (unsigned)((clock_now_ns() - begin) / CLOCK_MS);
-	judge(t, status, in_time, &o, &e, ret);
+	doctor_judge(t, status, in_time, &o, &e, ret);
 	fd_close(o.fd);
 	fd_close(e.fd);
 }

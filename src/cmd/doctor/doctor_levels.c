@@ -180,7 +180,7 @@ static int clean_cell(const struct orphan *c, struct err *e)
 	return 0;
 }
 
-static bool report(const char *what, const char *name, int done, const struct err *e)
+static bool doctor_levels_report(const char *what, const char *name, int done, const struct err *e)
 {
 	(void)printf("%-9s %-23s %s\n", what, name, done == 0 ? "removed" : e->msg);
 	return done == 0;
@@ -208,11 +208,14 @@ static int clean_once(int n, char **names, bool *ret_all, struct err *e)
 		if (!is_named(c, n, names))
 			continue;
 		found++;
-		*ret_all = report("cell", c->id[0] == '\0' ? "?" : c->id, clean_cell(c, e), e) &&
+		*ret_all = doctor_levels_report("cell", c->id[0] == '\0' ? "?" : c->id,
+						clean_cell(c, e), e) &&
 			   *ret_all;
 	}
 	for (size_t i = 0; i < o.ngroups && n == 0; i++, found++)
-		*ret_all = report("server", o.groups[i], remove_dir(o.groups[i], e), e) && *ret_all;
+		*ret_all = doctor_levels_report("server", o.groups[i], remove_dir(o.groups[i], e),
+						e) &&
+			   *ret_all;
 	orphans_release(&o);
 	return found;
 }

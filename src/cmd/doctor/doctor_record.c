@@ -49,7 +49,7 @@ static int open_folder(const char *state_dir, struct err *e)
 	return TAKE_FD(dir);
 }
 
-static int put(int dir, const char *name, const char *text, size_t len, struct err *e)
+static int doctor_record_put(int dir, const char *name, const char *text, size_t len, struct err *e)
 {
 	char part[64];
 
@@ -70,7 +70,7 @@ int doctor_record(const char *state_dir, const char *name, const char *text, siz
 	struct err e;
 	OWN_FD dir = open_folder(state_dir, &e);
 
-	if (dir < 0 || put(dir, name, text, len, &e) < 0) {
+	if (dir < 0 || doctor_record_put(dir, name, text, len, &e) < 0) {
 		(void)fprintf(stderr, "cordon doctor: %s\n", e.msg);
 		return EXIT_CORDON;
 	}
@@ -158,7 +158,7 @@ static int record_summary(const char *state_dir, const struct summary *s, const 
 	return done;
 }
 
-static int refuse(const char *path, const struct err *e)
+static int doctor_record_refuse(const char *path, const struct err *e)
 {
 	(void)fprintf(stderr, "cordon doctor: %s: %s\n", path, e->msg);
 	return EXIT_CORDON;
@@ -177,16 +177,16 @@ int doctor_record_tests(const char *state_dir, const char *path)
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		(void)err_sys(&e, "open");
-		return refuse(path, &e);
+		return doctor_record_refuse(path, &e);
 	}
 	if (!S_ISREG(st.st_mode) || st.st_size == 0 || st.st_size > LOG_MAX) {
 		(void)err_set(&e, ERR_INVALID, "must be a file of 1 byte to 1 GiB");
-		return refuse(path, &e);
+		return doctor_record_refuse(path, &e);
 	}
 	text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (text == MAP_FAILED) {
 		(void)err_sys(&e, "map");
-		return refuse(path, &e);
+		return doctor_record_refuse(path, &e);
 	}
 	json_init_heap(&s.failed, SUMMARY_MAX / 2);
 	json_open(&s.failed, NULL, '[');
@@ -195,7 +195,7 @@ int doctor_record_tests(const char *state_dir, const char *path)
 	sha256_of(text, (size_t)st.st_size, hash);
 	hex_encode(hash, sizeof(hash), hex);
 	(void)munmap(text, (size_t)st.st_size);
-	done = done < 0 ? refuse(path, &e) : record_summary(state_dir, &s, &st, hex);
+	done = done < 0 ? doctor_record_refuse(path, &e) : record_summary(state_dir, &s, &st, hex);
 	json_release(&s.failed);
 	return done;
 }

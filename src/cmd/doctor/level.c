@@ -142,7 +142,7 @@ static int write_initramfs(int dir, const char *path, struct err *e)
 	return result;
 }
 
-static int look(const struct guest_options *o, struct err *e)
+static int level_look(const struct guest_options *o, struct err *e)
 {
 	int dir = -1;
 
@@ -154,7 +154,7 @@ static int look(const struct guest_options *o, struct err *e)
 }
 
 /* For `cordon guest` and `cordon level`. Wrong use has a code of its own. */
-static int fail(const struct verb *v, const struct err *e, bool is_usage)
+static int level_fail(const struct verb *v, const struct err *e, bool is_usage)
 {
 	(void)fprintf(stderr, "cordon %s: %s\n", v->name, e->msg);
 	return is_usage ? EXIT_USAGE : EXIT_CORDON;
@@ -198,9 +198,9 @@ static int guest_main(int argc, char **argv)
 	config_defaults(&config, &starter);
 	o.state_dir = config.state_dir;
 	if (read_words(argc, argv, &o, &wants_install, &e) < 0)
-		return fail(&guest_verb, &e, true);
-	if ((wants_install ? guest_verb_install : look)(&o, &e) < 0)
-		return fail(&guest_verb, &e, false);
+		return level_fail(&guest_verb, &e, true);
+	if ((wants_install ? guest_verb_install : level_look)(&o, &e) < 0)
+		return level_fail(&guest_verb, &e, false);
 	return 0;
 }
 
@@ -252,7 +252,7 @@ static int profile_json(bool locked)
 	json_close(&j, '}');
 	json_text(&j, "other", "enosys");
 	json_close(&j, '}');
-	return print_json(&j, &e) < 0 ? fail(&profile_verb, &e, false) : 0;
+	return print_json(&j, &e) < 0 ? level_fail(&profile_verb, &e, false) : 0;
 }
 
 /* The name may stand before or behind the options. */
@@ -266,7 +266,7 @@ static int profile_main(int argc, char **argv)
 
 	n = options_parse(&profile_verb, argc - first, argv + first, &o, NULL, &e);
 	if (n < 0)
-		return fail(&profile_verb, &e, true);
+		return level_fail(&profile_verb, &e, true);
 	if (o.help) {
 		options_help(&profile_verb, stdout);
 		return 0;
@@ -278,7 +278,7 @@ static int profile_main(int argc, char **argv)
 	    (name != NULL && !locked && strcmp(name, cell_profile_name(CELL_STANDARD)) != 0)) {
 		(void)err_set(&e, ERR_INVALID, "'%.40s' is neither standard nor locked",
 			      first + n < argc ? argv[first + n] : name);
-		return fail(&profile_verb, &e, true);
+		return level_fail(&profile_verb, &e, true);
 	}
 	if (o.json)
 		return profile_json(locked);
@@ -346,7 +346,7 @@ static int apt_update(struct err *e)
 }
 
 /* "bookworm-backports", by the name of the machine's release. "": it has none. */
-static void backports(char *ret, size_t cap)
+static void level_backports(char *ret, size_t cap)
 {
 	static const char key[] = "\nVERSION_CODENAME=";
 	char text[4096];
@@ -394,7 +394,7 @@ static int get_packages(const char *const *packages, struct err *e)
 		return 0;
 	if (apt_update(&why) == 0 && apt_install("", packages, e) == 0)
 		return 0;
-	backports(release, sizeof(release));
+	level_backports(release, sizeof(release));
 	if (*release == '\0')
 		return err_wrap(e, "install");
 	if (apt_install(release, packages, &why) == 0)
@@ -484,7 +484,7 @@ static int show_host(const char *state_dir, struct err *e)
 		       "storage_dir to a larger disk, or use a smaller template");
 }
 
-static int show(enum cell_level_id level, const char *state_dir, struct err *e)
+static int level_show(enum cell_level_id level, const char *state_dir, struct err *e)
 {
 	struct level_machine m;
 	const struct cell_level_state *s = &m.states[level];
@@ -533,14 +533,14 @@ static int show_all(const struct level_options *o, struct err *e)
 	if (o->json)
 		return show_json(o->state_dir, e);
 	for (size_t i = 0; (l = cell_level_at(i)) != NULL; i++)
-		IGNORED(show(l->id, o->state_dir, e), "the line says it");
+		IGNORED(level_show(l->id, o->state_dir, e), "the line says it");
 	return 0;
 }
 
-static int install(const struct cell_level *l, const struct level_options *o, struct err *e)
+static int level_install(const struct cell_level *l, const struct level_options *o, struct err *e)
 {
 	if ((l->id == CELL_GVISOR ? install_gvisor : install_microvm)(o, e) < 0 ||
-	    show(l->id, o->state_dir, e) < 0)
+	    level_show(l->id, o->state_dir, e) < 0)
 		return -1;
 	if (l->id == CELL_MICROVM && show_host(o->state_dir, e) < 0)
 		return -1;
@@ -576,9 +576,9 @@ static int level_main(int argc, char **argv)
 	else if (n >= 0 && wants && o.json)
 		n = err_set(&e, ERR_INVALID, "--json: not with install");
 	if (n < 0)
-		return fail(&level_verb, &e, true);
-	if ((wants ? install(l, &o, &e) : show_all(&o, &e)) < 0)
-		return fail(&level_verb, &e, false);
+		return level_fail(&level_verb, &e, true);
+	if ((wants ? level_install(l, &o, &e) : show_all(&o, &e)) < 0)
+		return level_fail(&level_verb, &e, false);
 	return 0;
 }
 

@@ -64,7 +64,7 @@ static int run_wait_signals(struct run *r, struct err *e)
 }
 
 /* The terminal of a guest's program is not this machine's. */
-static void resize(struct run *r)
+static void run_resize(struct run *r)
 {
 	uint16_t rows = 0, cols = 0;
 	struct err e;
@@ -87,7 +87,7 @@ static void forward_signal(struct run *r)
 	if (read(r->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (info.ssi_signo == SIGWINCH)
-		resize(r);
+		run_resize(r);
 	else
 		IGNORED(agent_send_signal(&r->agent, RUN_HANDLE, (int)info.ssi_signo, &e),
 			"a dead cell shows by itself");
@@ -620,7 +620,7 @@ static int run(struct run *r, struct err *e)
 	return result;
 }
 
-static void init(struct run *r)
+static void run_init(struct run *r)
 {
 	uint64_t random = 0;
 
@@ -660,7 +660,7 @@ int run_main(int argc, char **argv)
 	struct err e = { 0 }, unwritable = { 0 };
 	int opened = -1, parsed, code;
 
-	init(&r);
+	run_init(&r);
 	parsed = run_options_parse(&r.o, argc, argv, &e);
 	r.outcome.wrong_use = parsed < 0;
 	r.outcome.profile = r.o.profile;

@@ -90,7 +90,7 @@ static int add_tree(struct print *p, int parent, const char *name, unsigned dept
 	return result;
 }
 
-static int fingerprint(const struct template *t, struct print *ret, struct err *e)
+static int run_guest_fingerprint(const struct template *t, struct print *ret, struct err *e)
 {
 	*ret = (struct print){ .hash = FNV_START + FORMAT };
 	for (uint32_t i = 0; i < t->nlayers; i++) {
@@ -138,7 +138,7 @@ static int make_image(const struct template *t, uint64_t max, int image, struct 
 	return wait_for_tool(pid, e);
 }
 
-static int reopen(int fd, int *ret, struct err *e)
+static int run_guest_reopen(int fd, int *ret, struct err *e)
 {
 	char path[32];
 
@@ -193,7 +193,7 @@ static int open_kept(const struct template *host, int *ret, struct err *e)
 	if (cache_dir_open(&folder, e) < 0)
 		return -1;
 	OWN_FD cache = folder;
-	if (fingerprint(host, &print, e) < 0)
+	if (run_guest_fingerprint(host, &print, e) < 0)
 		return -1;
 	(void)snprintf(name, sizeof(name), "root-%016" PRIx64, print.hash);
 	*ret = openat(cache, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -216,7 +216,7 @@ static int open_kept(const struct template *host, int *ret, struct err *e)
 	if (linkat(AT_FDCWD, path, cache, name, AT_SYMLINK_FOLLOW) < 0 && errno != EEXIST)
 		return err_sys(e, "keep the root image");
 	remove_others(cache, name);
-	return reopen(image, ret, e);
+	return run_guest_reopen(image, ret, e);
 }
 
 static int open_directory(int dir, int *ret, struct err *e)
@@ -229,7 +229,7 @@ static int open_directory(int dir, int *ret, struct err *e)
 	OWN_FD cache = folder;
 	int result = make_in(cache, &t, ROOT_IMAGE_MAX, &made, e);
 	OWN_FD image = made;
-	return result < 0 ? -1 : reopen(image, ret, e);
+	return result < 0 ? -1 : run_guest_reopen(image, ret, e);
 }
 
 static int open_path(const char *path, int *ret, struct err *e)
@@ -277,7 +277,7 @@ static int root_image_open(const char *from, const struct template *host, int *r
 #define LIST_MAX (256U << 20)
 #define EVENTS_MAX 64 /* before the answer, of killed programs */
 
-static int start(struct run *r, struct agent_event *ret_started, struct err *e)
+static int run_guest_start(struct run *r, struct agent_event *ret_started, struct err *e)
 {
 	static const char name[] = "diff";
 	const struct agent_spawn how = { .handle = LIST_HANDLE,
@@ -306,7 +306,7 @@ static int start(struct run *r, struct agent_event *ret_started, struct err *e)
 		       "internal protocol error: the guest's agent does not answer");
 }
 
-static int copy(int from, int to, struct err *e)
+static int run_guest_copy(int from, int to, struct err *e)
 {
 	const uint64_t end_ns = clock_now_ns() + LIST_MS * CLOCK_MS;
 	char block[16384];
@@ -345,7 +345,7 @@ int run_guest_changes(struct run *r, struct err *e)
 
 	if (list < 0)
 		return err_sys(e, "memory file");
-	if (start(r, &started, e) < 0)
+	if (run_guest_start(r, &started, e) < 0)
 		return -1;
 	agent_take_stdio(&r->agent, &started, &in, outs, COUNT(outs));
 	OWN_FD from = outs[0];
@@ -353,7 +353,7 @@ int run_guest_changes(struct run *r, struct err *e)
 	io_close_all(&outs[1], 1);
 	if (from < 0)
 		return err_set(e, ERR_INVALID, "the guest sent no pipes");
-	if (copy(from, list, e) < 0)
+	if (run_guest_copy(from, list, e) < 0)
 		return -1;
 	if (lseek(list, 0, SEEK_SET) < 0)
 		return err_sys(e, "memory file");
@@ -507,7 +507,7 @@ static uint32_t boot_files(struct run *r, int *ret_fds)
 }
 
 /* As many as the command may use. One without a limit. */
-static uint32_t processors(uint64_t millis)
+static uint32_t run_guest_processors(uint64_t millis)
 {
 	uint64_t n = (millis + 999) / 1000;
 	long here = sysconf(_SC_NPROCESSORS_ONLN);
@@ -524,7 +524,7 @@ static void fill_vm(struct run *r, struct boot_request *b)
 	b->engine = BOOT_MICROVM;
 	b->options = r->o.read_only ? BOOT_READ_ONLY : 0;
 	b->memory_bytes = (r->o.memory + MIB - 1) / MIB * MIB;
-	b->vcpus = processors(r->o.cpus);
+	b->vcpus = run_guest_processors(r->o.cpus);
 	b->accel = r->machine.use_kvm ? BOOT_ACCEL_KVM : BOOT_ACCEL_TCG;
 }
 

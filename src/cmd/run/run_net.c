@@ -121,7 +121,7 @@ static int open_log(struct run_net *n, struct err *e)
 	return n->log < 0 ? err_sys(e, "--net-log %.120s", path) : 0;
 }
 
-static int start(struct run_net *n, struct err *e)
+static int run_net_start(struct run_net *n, struct err *e)
 {
 	const struct passwd *user = getuid() == 0 ? getpwnam("cordon-net") : NULL;
 	struct egress_start how = {
@@ -165,12 +165,12 @@ int run_net_open(struct run_net *n, const struct node_ca **ret, struct err *e)
 	if (authority_make(&n->authority, e) < 0)
 		return -1;
 	*ret = &n->authority;
-	return start(n, e);
+	return run_net_start(n, e);
 }
 
 /* ---- messages of cordon-egress */
 
-static uint64_t number(const char *text, const char *name)
+static uint64_t run_net_number(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
 
@@ -200,13 +200,14 @@ static void take_record(struct run_net *n, const char *text)
 
 static void take_counts(struct run_net *n, const char *text)
 {
-	n->result->requests = number(text, "\"requests\":");
-	n->result->connections = number(text, "\"connections\":");
-	n->result->bytes = number(text, "\"bytes_in\":") + number(text, "\"bytes_out\":");
+	n->result->requests = run_net_number(text, "\"requests\":");
+	n->result->connections = run_net_number(text, "\"connections\":");
+	n->result->bytes =
+		run_net_number(text, "\"bytes_in\":") + run_net_number(text, "\"bytes_out\":");
 }
 
 /* Take the next arrived frame, as text with a NUL: 1. 0: none. -1: not a frame. */
-static int next(struct run_net *n, struct egress_msg *ret, char **ret_text, struct err *e)
+static int run_net_next(struct run_net *n, struct egress_msg *ret, char **ret_text, struct err *e)
 {
 	struct frame f;
 	int used = frame_read(n->in.data, n->in.len, EGRESS_ID_MAX + EGRESS_PROMPT_MAX, &f, e);
@@ -227,7 +228,7 @@ static int take_all(struct run_net *n, char **ret_taken, struct err *e)
 	char *text;
 	int got;
 
-	while ((got = next(n, &m, &text, e)) > 0) {
+	while ((got = run_net_next(n, &m, &text, e)) > 0) {
 		if (m.type == EGRESS_TAKEN && ret_taken != NULL) {
 			*ret_taken = text;
 			return 0;
@@ -242,7 +243,7 @@ static int take_all(struct run_net *n, char **ret_taken, struct err *e)
 }
 
 /* Read bytes that arrive within that time: > 0, 0 at the end, -1. */
-static ssize_t pull(struct run_net *n, int ms)
+static ssize_t run_net_pull(struct run_net *n, int ms)
 {
 	struct pollfd fd = { .fd = n->sock, .events = POLLIN };
 	struct err e;
@@ -266,7 +267,7 @@ static void lose_network(struct run_net *n, const char *why)
 void run_net_receive(struct run_net *n)
 {
 	struct err e = { 0 };
-	ssize_t got = pull(n, 0);
+	ssize_t got = run_net_pull(n, 0);
 
 	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
 		lose_network(n, "cordon-egress has ended");
@@ -304,7 +305,7 @@ static int attach(struct run_net *n, const char *id, const int listeners[2], str
 	if (send_frame(n, EGRESS_ATTACH, id, listeners, 2, e) < 0)
 		return err_wrap(e, "cordon-egress");
 	while (taken == NULL && clock_now_ns() < until) {
-		ssize_t got = pull(n, 100);
+		ssize_t got = run_net_pull(n, 100);
 
 		if (got == 0)
 			return err_set(e, ERR_SYSTEM, "cordon-egress has ended");
@@ -370,7 +371,7 @@ void run_net_close(struct run_net *n)
 		if (n->id[0] != '\0')
 			IGNORED(send_frame(n, EGRESS_DETACH, n->id, NULL, 0, &e), "it is gone");
 		(void)shutdown(n->sock, SHUT_WR);
-		while (pull(n, END_MS) > 0 && take_all(n, NULL, &e) == 0)
+		while (run_net_pull(n, END_MS) > 0 && take_all(n, NULL, &e) == 0)
 			;
 	}
 	io_close_all(&n->sock, 1);

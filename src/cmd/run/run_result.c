@@ -61,7 +61,7 @@ int run_result_exit_code(const struct run_result *o)
 	return o->event.signal != 0 ? EXIT_SIGNAL + (int)o->event.signal : (int)o->event.exit_code;
 }
 
-static const char *state(const struct run_result *o)
+static const char *run_result_state(const struct run_result *o)
 {
 	if (!o->ended && !o->timed_out)
 		return "failed";
@@ -171,7 +171,7 @@ int run_result_write(const struct run_result *o, int fd, struct err *e)
 	json_init(&j, text, sizeof(text) - 1);
 	json_open(&j, NULL, '{');
 	json_text(&j, "id", o->id);
-	json_text(&j, "state", state(o));
+	json_text(&j, "state", run_result_state(o));
 	json_uint(&j, "exit_code", (uint64_t)run_result_exit_code(o));
 	if (o->ended && o->event.signal != 0)
 		json_uint(&j, "signal", o->event.signal);

@@ -105,7 +105,7 @@ static struct {
 	int fd; /* owned. -1: none, or an empty one is to be sent */
 } advisories = { .fd = -1 };
 
-static int copy(int from, int to, off_t size)
+static int roles_copy(int from, int to, off_t size)
 {
 	while (size > 0) {
 		ssize_t n = sendfile(to, from, NULL, (size_t)size);
@@ -130,13 +130,13 @@ static int make_copy(const char *path, struct file_stamp *ret)
 	if (file >= 0 && fstat(file, &st) == 0 && S_ISREG(st.st_mode) &&
 	    st.st_size <= ADVISORIES_MAX)
 		*ret = stamp_of(&st);
-	if (to < 0 || copy(file, to, ret->size) < 0)
+	if (to < 0 || roles_copy(file, to, ret->size) < 0)
 		return -1;
 	return TAKE_FD(to);
 }
 
 /* The list as it is now, copied again only if the file has changed. */
-static int current(const char *path)
+static int roles_current(const char *path)
 {
 	struct stat st;
 	struct file_stamp now = { 0 };
@@ -166,7 +166,7 @@ static uint64_t role_advisories_look(struct supervisor *v, struct worker *w)
 		return w->list_ns;
 	w->list_ns = now + ADVISORIES_LOOK_MS * CLOCK_MS;
 	(void)snprintf(path, sizeof(path), "%.200s/advisories", v->s->config.state_dir);
-	fd = current(path);
+	fd = roles_current(path);
 	if (fd < 0 || is_same(&w->list, &advisories.stamp))
 		return w->list_ns;
 	if (io_send(w->control, &word, 1, &fd, 1, &e) < 0)
@@ -201,7 +201,7 @@ int role_egress_check(const struct serve *s, struct err *e)
 	return 0;
 }
 
-static struct file_stamp stamp(const char *path)
+static struct file_stamp roles_stamp(const char *path)
 {
 	struct stat st;
 
@@ -211,7 +211,8 @@ static struct file_stamp stamp(const char *path)
 /* Called before the files are read, so that a change in between is seen at the next look. */
 static bool renew_stamps(struct worker *w)
 {
-	const struct file_stamp now[2] = { stamp("/etc/resolv.conf"), stamp("/etc/hosts") };
+	const struct file_stamp now[2] = { roles_stamp("/etc/resolv.conf"),
+					   roles_stamp("/etc/hosts") };
 	bool changed = false;
 
 	for (size_t i = 0; i < COUNT(now); i++) {
@@ -499,7 +500,7 @@ static int take_template(struct serve *s, struct err *e)
 	return serve_write_setup(s, e);
 }
 
-static void renew(struct supervisor *v)
+static void roles_renew(struct supervisor *v)
 {
 	struct err e;
 
@@ -520,7 +521,7 @@ static void renew(struct supervisor *v)
 }
 
 /* When all keepers are new ones: what cordond asks for then is made of the new directory. */
-static void tell(struct supervisor *v)
+static void roles_tell(struct supervisor *v)
 {
 	struct serve_host_changed message = { .word = SERVE_HOST, .bytes = v->s->setup.host.bytes };
 	struct err e;
@@ -547,7 +548,7 @@ static void NORETURN measure_in_child(const struct serve *s, int to)
 }
 
 /* False: there is no child, and the size stays as it was. */
-static bool measure(struct supervisor *v)
+static bool roles_measure(struct supervisor *v)
 {
 	int ends[2];
 	pid_t pid;
@@ -593,11 +594,11 @@ static uint64_t host_watch_look(struct supervisor *v)
 	uint64_t now = clock_now_ns(), stamp;
 
 	if (v->host.tell)
-		tell(v);
+		roles_tell(v);
 	if (v->host.measures != 0) {
 		if (!is_measured(v))
 			return v->host.late_ns;
-		renew(v);
+		roles_renew(v);
 		return now; /* for the start of the first keeper */
 	}
 	if (now < v->host.look_ns)
@@ -607,8 +608,8 @@ static uint64_t host_watch_look(struct supervisor *v)
 		v->host.stamp = stamp;
 	} else if (stamp != v->host.stamp && stamp == v->host.seen) {
 		v->host.stamp = stamp;
-		if (!measure(v))
-			renew(v);
+		if (!roles_measure(v))
+			roles_renew(v);
 	}
 	v->host.seen = stamp;
 	v->host.look_ns = now + HOST_LOOK_MS * CLOCK_MS;
@@ -629,24 +630,24 @@ static uint64_t role_keeper_look(struct supervisor *v, struct worker *w)
 
 /* ---- the table */
 
-static unsigned one(const struct serve *s)
+static unsigned roles_one(const struct serve *s)
 {
 	return 1;
 }
 
-static unsigned keepers(const struct serve *s)
+static unsigned roles_keepers(const struct serve *s)
 {
 	return s->setup.nkeepers;
 }
 
 /* None, if there is to be no cache. */
-static unsigned caches(const struct serve *s)
+static unsigned roles_caches(const struct serve *s)
 {
 	return s->cache_fd >= 0 ? 1 : 0;
 }
 
 /* None, if its folder cannot be used. */
-static unsigned notaries(const struct serve *s)
+static unsigned roles_notaries(const struct serve *s)
 {
 	return s->notary_fd >= 0 ? 1 : 0;
 }
@@ -660,7 +661,7 @@ const struct role supervisor_roles[] = {
 	{ .program = "cordond",
 	  .user = ROLE_SERVER_USER,
 	  .has_control = true,
-	  .count = one,
+	  .count = roles_one,
 	  .start = role_cordond_start },
 	{ .program = "cordon-egress",
 	  .user = ROLE_EGRESS_USER,
@@ -674,7 +675,7 @@ const struct role supervisor_roles[] = {
 	  .user = ROLE_PRIVILEGED,
 	  .needs_daemon = true,
 	  .hung = SERVE_KEEPER_HUNG,
-	  .count = keepers,
+	  .count = roles_keepers,
 	  .can_start = role_keeper_can_start,
 	  .start = role_keeper_start,
 	  .look = role_keeper_look },
@@ -682,7 +683,7 @@ const struct role supervisor_roles[] = {
 	  .user = ROLE_PRIVILEGED,
 	  .needs_daemon = true,
 	  .hung = SERVE_STORAGE_HUNG,
-	  .count = one,
+	  .count = roles_one,
 	  .can_start = role_keeper_has_userns,
 	  .start = role_storage_start },
 	{ .program = "cordon-pull",
@@ -690,20 +691,20 @@ const struct role supervisor_roles[] = {
 	  .has_control = true,
 	  .needs_daemon = true,
 	  .hung = SERVE_PULL_HUNG,
-	  .count = one,
+	  .count = roles_one,
 	  .start = role_pull_start,
 	  .look = role_egress_look },
 	{ .program = "cordon-cache",
 	  .user = ROLE_CACHE_USER,
 	  .needs_daemon = true,
 	  .hung = SERVE_CACHE_HUNG,
-	  .count = caches,
+	  .count = roles_caches,
 	  .start = role_cache_start },
 	{ .program = "cordon-notary",
 	  .user = ROLE_NOTARY_USER,
 	  .needs_daemon = true,
 	  .hung = SERVE_NOTARY_HUNG,
-	  .count = notaries,
+	  .count = roles_notaries,
 	  .start = role_notary_start },
 };
 const unsigned supervisor_nroles = COUNT(supervisor_roles);

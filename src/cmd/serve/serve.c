@@ -217,7 +217,8 @@ static const struct option options[] = {
 };
 
 /* Take the options of this verb out of the words. Those that remain are settings. */
-static int split(int argc, char **argv, struct serve_options *o, int *ret_nsettings, struct err *e)
+static int serve_split(int argc, char **argv, struct serve_options *o, int *ret_nsettings,
+		       struct err *e)
 {
 	int n = 0;
 
@@ -268,7 +269,7 @@ static void warn_of_missing(void)
 			      name);
 }
 
-static int run(int argc, char **argv)
+static int serve_run(int argc, char **argv)
 {
 	static struct serve s;
 	char *words[512];
@@ -281,7 +282,7 @@ static int run(int argc, char **argv)
 		return 2;
 	}
 	memcpy(words, argv, (size_t)argc * sizeof(*words));
-	if (split(argc, words, &o, &n, &e) < 0) {
+	if (serve_split(argc, words, &o, &n, &e) < 0) {
 		(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 		return 2;
 	}
@@ -334,5 +335,5 @@ const struct verb serve_verb = {
 		    "cordon serve --listen 0.0.0.0:4983 --tls-local yes\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = serve_run,
 };

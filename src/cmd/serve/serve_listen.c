@@ -33,7 +33,7 @@
 
 /* Check that cordond could read it, so that a mistake is an error at the start. Name the line,
  * and nothing of its content. */
-static int check(const char *name, const char *text, struct err *e)
+static int serve_listen_check(const char *name, const char *text, struct err *e)
 {
 	unsigned number = 0, keys = 0;
 
@@ -80,7 +80,7 @@ static int read_given(const struct serve *s, char ret[KEYS_MAX], struct err *e)
 	if (s->config.secrets_key_file[0] != '\0') {
 		if (io_read_file(AT_FDCWD, s->config.secrets_key_file, ret, KEYS_MAX, e) < 0)
 			return err_wrap(e, "secrets_key_file");
-		return check("secrets_key_file", ret, e);
+		return serve_listen_check("secrets_key_file", ret, e);
 	}
 	if (given == NULL || *given == '\0')
 		return 0;
@@ -88,7 +88,7 @@ static int read_given(const struct serve *s, char ret[KEYS_MAX], struct err *e)
 	if (snprintf(ret, KEYS_MAX, "%s%s\n", strchr(given, ':') == NULL ? "env:" : "", given) >=
 	    KEYS_MAX)
 		return err_set(e, ERR_LIMIT, "CORDON_SECRETS_KEY is too long");
-	return check("CORDON_SECRETS_KEY", ret, e);
+	return serve_listen_check("CORDON_SECRETS_KEY", ret, e);
 }
 
 static int make_own(int dir, char ret[KEYS_MAX], struct err *e)
@@ -144,7 +144,7 @@ static int read_own(const struct serve *s, bool make, char ret[KEYS_MAX], struct
 		return make ? make_own(dir, ret, e) : 0;
 	if (read_plain(dir, ret, e) < 0)
 		return -1;
-	return check(OWN_FILE, ret, e);
+	return serve_listen_check(OWN_FILE, ret, e);
 }
 
 int serve_secrets_check(const struct serve *s, struct err *e)
@@ -260,7 +260,7 @@ void serve_tls_log(const struct serve *s)
 #define IN_USE_TRIES 300
 #define IN_USE_MS 10
 
-static const char *variable(const char *name)
+static const char *serve_listen_variable(const char *name)
 {
 	size_t n = strlen(name);
 
@@ -270,7 +270,7 @@ static const char *variable(const char *name)
 	return NULL;
 }
 
-static int add(struct serve *s, int fd, struct err *e)
+static int serve_listen_add(struct serve *s, int fd, struct err *e)
 {
 	if (s->setup.nlisteners == SERVE_LISTENERS_MAX)
 		return err_set(e, ERR_LIMIT, "listen: at most %d sockets", SERVE_LISTENERS_MAX);
@@ -315,7 +315,7 @@ static int take_given(struct serve *s, unsigned long n, struct err *e)
 		for (unsigned long i = 0; i < n; i++) {
 			if (is_unix[i] != (kind == 1))
 				continue;
-			if (add(s, fds[i], e) < 0)
+			if (serve_listen_add(s, fds[i], e) < 0)
 				return -1;
 			s->setup.tls_from += kind == 0;
 		}
@@ -340,7 +340,7 @@ static int listen_at(struct serve *s, const char *text, mode_t mode, struct err 
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, 100);
 	if (high < 0)
 		return err_sys(e, "descriptors");
-	return add(s, high, e);
+	return serve_listen_add(s, high, e);
 }
 
 /* Below localhost all names are this machine (RFC 6761), and a port chosen by the kernel is known
@@ -372,7 +372,8 @@ static int name_domain(struct serve *s, struct err *e)
 
 static int open_listeners(struct serve *s, struct err *e)
 {
-	const char *pid = variable("LISTEN_PID"), *fds = variable("LISTEN_FDS");
+	const char *pid = serve_listen_variable("LISTEN_PID"),
+		   *fds = serve_listen_variable("LISTEN_FDS");
 	char path[CONFIG_PATH_MAX + 8];
 
 	if (pid != NULL && fds != NULL && strtol(pid, NULL, 10) == (long)getpid() &&

@@ -17,40 +17,40 @@
 #define MEMORY_MOST (2048 * MIB)
 #define DISK_LEAST (256 * MIB)
 
-static uint64_t lesser(uint64_t a, uint64_t b)
+static uint64_t serve_sizes_lesser(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+static uint64_t serve_sizes_larger(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
 
 /* 0: no bound. */
-static uint64_t bounded(uint64_t value, uint64_t bound)
+static uint64_t serve_sizes_bounded(uint64_t value, uint64_t bound)
 {
-	return bound > 0 ? lesser(value, bound) : value;
+	return bound > 0 ? serve_sizes_lesser(value, bound) : value;
 }
 
 static uint64_t memory_for(uint64_t machine)
 {
-	uint64_t part = lesser(machine / 16, MEMORY_MOST);
-	uint64_t enough = lesser(machine / 4, MEMORY_ENOUGH);
+	uint64_t part = serve_sizes_lesser(machine / 16, MEMORY_MOST);
+	uint64_t enough = serve_sizes_lesser(machine / 4, MEMORY_ENOUGH);
 
-	return larger(larger(part, enough), MEMORY_LEAST) & ~(MIB - 1);
+	return serve_sizes_larger(serve_sizes_larger(part, enough), MEMORY_LEAST) & ~(MIB - 1);
 }
 
 void serve_sizes_set(struct config *c, uint64_t machine_bytes)
 {
 	if (c->memory_default == 0) {
-		c->memory_default = lesser(memory_for(machine_bytes), c->memory_max);
-		c->memory_default = bounded(c->memory_default, c->node_max_memory);
-		c->memory_default = bounded(c->memory_default, c->tenant_max_memory);
+		c->memory_default = serve_sizes_lesser(memory_for(machine_bytes), c->memory_max);
+		c->memory_default = serve_sizes_bounded(c->memory_default, c->node_max_memory);
+		c->memory_default = serve_sizes_bounded(c->memory_default, c->tenant_max_memory);
 	}
 	if (c->disk_default == 0) {
-		c->disk_default = larger(c->memory_default / 4 * 3, DISK_LEAST);
-		c->disk_default = lesser(c->disk_default, c->disk_max);
-		c->disk_default = bounded(c->disk_default, c->tenant_max_storage);
+		c->disk_default = serve_sizes_larger(c->memory_default / 4 * 3, DISK_LEAST);
+		c->disk_default = serve_sizes_lesser(c->disk_default, c->disk_max);
+		c->disk_default = serve_sizes_bounded(c->disk_default, c->tenant_max_storage);
 	}
 }

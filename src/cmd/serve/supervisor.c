@@ -80,7 +80,7 @@ int supervisor_give(struct supervisor *v, const struct worker *w, char word, int
 	return io_send(v->daemon->control, message, sizeof(message), &channel, 1, e);
 }
 
-static int start(struct supervisor *v, struct worker *w, struct err *e)
+static int supervisor_start(struct supervisor *v, struct worker *w, struct err *e)
 {
 	int ends[2];
 
@@ -103,7 +103,7 @@ static bool may_start(const struct supervisor *v, const struct worker *w)
 	return w->role->can_start == NULL || w->role->can_start(v, w);
 }
 
-static void join(struct supervisor *v, struct worker *w)
+static void supervisor_join(struct supervisor *v, struct worker *w)
 {
 	struct err e;
 
@@ -144,7 +144,7 @@ static void start_missing(struct supervisor *v)
 
 		if (!child_process_is_due(&w->child) || !may_start(v, w))
 			continue;
-		if (start(v, w, &e) < 0) {
+		if (supervisor_start(v, w, &e) < 0) {
 			child_process_failed(&w->child, &e);
 			if (is_permanent(&e))
 				give_up(v, w);
@@ -156,13 +156,13 @@ static void start_missing(struct supervisor *v)
 		w->is_joined = false;
 	}
 	for (unsigned i = 0; i < v->nworkers && !v->ending; i++)
-		join(v, &v->workers[i]);
+		supervisor_join(v, &v->workers[i]);
 }
 
 /* ---- ends */
 
 /* The process has ended or is given up: plans the next start and closes the control socket. */
-static void forget(struct worker *w)
+static void supervisor_forget(struct worker *w)
 {
 	child_process_plan_again(&w->child);
 	io_close_all(&w->control, 1);
@@ -190,14 +190,14 @@ static void on_ended(struct supervisor *v, struct worker *w, int status)
 		log_warn("program ended", "program=%s pid=%d status=%d signal=%d", w->role->program,
 			 (int)w->child.pid, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 			 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-	forget(w);
+	supervisor_forget(w);
 	report_quick_ends(w, status);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == SERVE_EXIT_CANNOT_START)
 		give_up(v, w);
 	w->ended_before = true;
 }
 
-static void reap(struct supervisor *v)
+static void supervisor_reap(struct supervisor *v)
 {
 	int status;
 	pid_t pid;
@@ -210,14 +210,14 @@ static void reap(struct supervisor *v)
 
 /* It may hang in the kernel, where no signal reaches it: the next one does not wait for its end. It
  * does nothing more in any case, once it was sent SIGKILL. */
-static void replace(struct supervisor *v, struct worker *w)
+static void supervisor_replace(struct supervisor *v, struct worker *w)
 {
 	if (w->child.pid == 0 || v->ending)
 		return;
 	log_warn("program does not answer and was killed", "program=%s pid=%d", w->role->program,
 		 (int)w->child.pid);
 	(void)kill(w->child.pid, SIGKILL);
-	forget(w);
+	supervisor_forget(w);
 }
 
 static void begin_stop(struct supervisor *v, bool upgrade)
@@ -233,7 +233,7 @@ static void begin_stop(struct supervisor *v, bool upgrade)
 		(void)kill(v->daemon->child.pid, SIGTERM);
 }
 
-static void earlier(uint64_t *at, uint64_t other)
+static void supervisor_earlier(uint64_t *at, uint64_t other)
 {
 	if (other < *at)
 		*at = other;
@@ -248,7 +248,7 @@ static void continue_stop(struct supervisor *v)
 
 	if (v->daemon->child.pid == 0 && !v->daemon_ended) {
 		v->daemon_ended = true;
-		earlier(&v->end_ns, now + REST_MS * CLOCK_MS);
+		supervisor_earlier(&v->end_ns, now + REST_MS * CLOCK_MS);
 	}
 	for (unsigned i = 0; i < v->nworkers; i++) {
 		struct worker *w = &v->workers[i];
@@ -282,7 +282,7 @@ static void on_signal(struct supervisor *v)
 
 	while (read(v->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
-			reap(v);
+			supervisor_reap(v);
 		else if (info.ssi_signo == SIGHUP && serve_upgrade_check(v->s, &e) < 0)
 			log_error("upgrade refused: the program on disk would not start",
 				  "error=%s", e.msg);
@@ -316,7 +316,7 @@ static void on_control(struct supervisor *v)
 
 		if (w->role->hung != 0 && message[0] == (uint8_t)w->role->hung &&
 		    message[1] == w->slot)
-			replace(v, w);
+			supervisor_replace(v, w);
 	}
 }
 
@@ -329,11 +329,11 @@ static int sleep_ms(struct supervisor *v)
 		struct worker *w = &v->workers[i];
 
 		if (w->child.pid != 0 && w->role->look != NULL)
-			earlier(&at, w->role->look(v, w));
+			supervisor_earlier(&at, w->role->look(v, w));
 		else if (w->child.pid == 0 && may_start(v, w))
-			earlier(&at, w->child.again_ns);
+			supervisor_earlier(&at, w->child.again_ns);
 		else if (w->child.pid == 0 && (!w->role->needs_daemon || has_daemon(v)))
-			earlier(&at, now + SOON_MS * CLOCK_MS);
+			supervisor_earlier(&at, now + SOON_MS * CLOCK_MS);
 	}
 	if (at == UINT64_MAX)
 		return -1;
@@ -409,7 +409,7 @@ static void add_workers(struct supervisor *v)
 	v->daemon = &v->workers[0];
 }
 
-static void turn(struct supervisor *v)
+static void supervisor_turn(struct supervisor *v)
 {
 	struct pollfd fds[2] = { { .fd = v->signals, .events = POLLIN }, { .events = POLLIN } };
 
@@ -434,7 +434,7 @@ int supervisor_run(struct serve *s)
 	if (v.signals < 0)
 		return 1;
 	while (!v.ending || any_runs(&v))
-		turn(&v);
+		supervisor_turn(&v);
 	/* Signals stay blocked over exec: a SIGHUP that comes in the meantime is for the next one.
 	 */
 	if (v.upgrading)

@@ -31,7 +31,7 @@ void fd_budget_init(struct fd_budget *f)
 		f->max = (int)files.rlim_cur;
 }
 
-static int count(int max)
+static int fd_budget_count(int max)
 {
 	struct pollfd fds[CHUNK];
 	int used = 0;
@@ -57,7 +57,7 @@ int fd_budget_check(struct fd_budget *f, struct err *e)
 	if (bound > 0 && fcntl(bound, F_GETFD) < 0)
 		return 0;
 	if (now - f->counted_ns > COUNT_MS * CLOCK_MS) {
-		f->used = count(f->max);
+		f->used = fd_budget_count(f->max);
 		f->counted_ns = now;
 	}
 	if (f->used + (int)f->owed < bound)

@@ -156,8 +156,8 @@ bool keeper_link_is_renewing(const struct keeper_link *k)
 /* ---- ends of calls */
 
 /* The call is in no list any more. */
-static void finish(struct keeper_call *c, const struct keeper_reply *reply, int fd,
-		   const struct err *e)
+static void keeper_link_finish(struct keeper_call *c, const struct keeper_reply *reply, int fd,
+			       const struct err *e)
 {
 	OWN_FD mine = fd;
 
@@ -201,7 +201,7 @@ static void on_end(struct channel *channel, enum channel_end how, const char *wh
 	(void)err_set_reason(&e, REASON_PEER_DIED, "%s", why);
 	while ((c = lost.first) != NULL) { /* callers may ask again at once */
 		calls_remove(&lost, c);
-		finish(c, NULL, -1, &e);
+		keeper_link_finish(c, NULL, -1, &e);
 	}
 }
 
@@ -240,7 +240,7 @@ static void on_late(struct loop_timer *t)
 	(void)err_set_reason(&e, REASON_TIMEOUT, "the keeper does not answer");
 	while ((c = k->unsent.first) != NULL && c->asked_ns + 2 * k->timeout_ms * CLOCK_MS <= now) {
 		calls_remove(&k->unsent, c);
-		finish(c, NULL, -1, &e);
+		keeper_link_finish(c, NULL, -1, &e);
 	}
 	plan_late(k);
 }
@@ -357,9 +357,9 @@ static void on_reply(struct keeper_slot *s, const struct keeper_reply *reply, in
 	/* The next one has its own time. */
 	channel_expect(&s->channel, s->sent.first == NULL ? 0 : s->link->timeout_ms);
 	if (e.code != ERR_NONE)
-		finish(c, NULL, -1, &e);
+		keeper_link_finish(c, NULL, -1, &e);
 	else
-		finish(c, reply, TAKE_FD(mine), NULL);
+		keeper_link_finish(c, reply, TAKE_FD(mine), NULL);
 }
 
 static int on_message(struct channel *c, const struct channel_got *got, struct err *e)

@@ -89,8 +89,8 @@ static const char *last_line(char *text)
 	return at == NULL ? text : at + 1;
 }
 
-static int failure(struct live_cell *c, const char *what, const struct agent_event *v,
-		   struct err *e)
+static int live_guest_failure(struct live_cell *c, const char *what, const struct agent_event *v,
+			      struct err *e)
 {
 	char text[BOOT_TEXT_MAX + 1];
 	const char *line;
@@ -116,7 +116,7 @@ static void set_state(struct live_cell *c, const struct agent_event *v, const ch
 }
 
 /* Tell the caller, if there still is one. */
-static void tell(struct live_guest *g, int *image, const struct err *e)
+static void live_guest_tell(struct live_guest *g, int *image, const struct err *e)
 {
 	struct live_guest_call *k = g->call;
 
@@ -127,7 +127,7 @@ static void tell(struct live_guest *g, int *image, const struct err *e)
 
 /* The answer to a request has come, or will not come. Let a guest run if the caller that stopped it
  * is gone. */
-static void finish(struct live_cell *c, int *image, const struct err *e)
+static void live_guest_finish(struct live_cell *c, int *image, const struct err *e)
 {
 	const struct agent_event alive = { .stage = BOOT_GUEST_ALIVE };
 	struct live_guest *g = c->guest;
@@ -136,7 +136,7 @@ static void finish(struct live_cell *c, int *image, const struct err *e)
 	loop_timer_cancel(c->cells->loop, &g->timer);
 	g->waits = g->late = false;
 	if (g->call != NULL) {
-		tell(g, image, e);
+		live_guest_tell(g, image, e);
 		return;
 	}
 	if (image != NULL)
@@ -163,7 +163,7 @@ static void on_late(struct loop_timer *t)
 	(void)err_set_reason(&e, REASON_TIMEOUT, "the guest has not answered for %u s",
 			     live_guest_wait_ms / 1000);
 	if (g->call != NULL)
-		tell(g, NULL, &e);
+		live_guest_tell(g, NULL, &e);
 }
 
 static void on_answer(struct live_cell *c, enum agent_type type, const struct agent_event *v)
@@ -177,13 +177,13 @@ static void on_answer(struct live_cell *c, enum agent_type type, const struct ag
 		return;
 	}
 	if (v->sys != 0) {
-		(void)failure(c, type == AGENT_BOOTED ? "resumed" : "saved", v, &e);
-		finish(c, NULL, &e);
+		(void)live_guest_failure(c, type == AGENT_BOOTED ? "resumed" : "saved", v, &e);
+		live_guest_finish(c, NULL, &e);
 		return;
 	}
 	if (k != NULL && v->pid != 0 && type == AGENT_SNAPSHOT_DONE && k->changes_max == 0) {
 		(void)err_set(&e, ERR_INVALID, "PID 1 sent changes instead of a guest's memory");
-		finish(c, NULL, &e);
+		live_guest_finish(c, NULL, &e);
 		return;
 	}
 	if (type == AGENT_SNAPSHOT_DONE) {
@@ -193,7 +193,7 @@ static void on_answer(struct live_cell *c, enum agent_type type, const struct ag
 		memcpy(image, c->agent.fds, sizeof(image));
 		c->agent.nfds = 0;
 	}
-	finish(c, type == AGENT_SNAPSHOT_DONE ? image : NULL, NULL);
+	live_guest_finish(c, type == AGENT_SNAPSHOT_DONE ? image : NULL, NULL);
 }
 
 static void on_guest(struct live_cell *c, const struct agent_event *v)
@@ -228,7 +228,7 @@ int live_guest_event(struct live_cell *c, enum agent_type type, const struct age
 	if (g != NULL && g->booting && type == AGENT_BOOTED) {
 		g->booting = false;
 		if (v->sys != 0)
-			return failure(c, "started", v, e);
+			return live_guest_failure(c, "started", v, e);
 		*ret_up = true;
 		return 0;
 	}
@@ -244,7 +244,7 @@ void live_guest_lost(struct live_cell *c)
 	if (c->guest == NULL || !c->guest->waits)
 		return;
 	(void)err_set_reason(&e, REASON_LOST, "the guest has ended");
-	finish(c, NULL, &e);
+	live_guest_finish(c, NULL, &e);
 }
 
 void live_guest_free(struct live_cell *c)
@@ -271,7 +271,8 @@ static int check(const struct live_cell *c, struct err *e)
 	return 0;
 }
 
-static void begin(struct live_cell *c, enum agent_type answer, bool stay, struct live_guest_call *k)
+static void live_guest_begin(struct live_cell *c, enum agent_type answer, bool stay,
+			     struct live_guest_call *k)
 {
 	struct live_guest *g = guest_of(c);
 
@@ -293,7 +294,7 @@ void live_guest_snapshot(struct live_cell *c, bool stay, struct live_guest_call 
 	if (check(c, &e) < 0 || agent_send_snapshot(&c->agent, stay, k->changes_max, &e) < 0)
 		k->on_done(k, NULL, &e);
 	else
-		begin(c, AGENT_SNAPSHOT_DONE, stay, k);
+		live_guest_begin(c, AGENT_SNAPSHOT_DONE, stay, k);
 }
 
 void live_guest_resume(struct live_cell *c, const struct boot_request *r, struct live_guest_call *k)
@@ -306,7 +307,7 @@ void live_guest_resume(struct live_cell *c, const struct boot_request *r, struct
 	if (check(c, &e) < 0 || agent_send_resume(&c->agent, &again, &e) < 0)
 		k->on_done(k, NULL, &e);
 	else
-		begin(c, AGENT_BOOTED, false, k);
+		live_guest_begin(c, AGENT_BOOTED, false, k);
 }
 
 void live_guest_cancel(struct live_guest_call *k)

@@ -4,7 +4,8 @@
 #include "daemon/cells/live_cell.h"
 #include "lib/base/list.h"
 
-static void put(struct live_cell *c, struct live_program *p, uint32_t handle, bool results)
+static void live_program_put(struct live_cell *c, struct live_program *p, uint32_t handle,
+			     bool results)
 {
 	p->handle = handle;
 	p->results = results;
@@ -16,12 +17,12 @@ void live_cell_add(struct live_cell *c, struct live_program *p)
 {
 	if (++c->next_handle == 0) /* see live_program_check() */
 		c->next_handle = 1;
-	put(c, p, c->next_handle, false);
+	live_program_put(c, p, c->next_handle, false);
 }
 
 void live_cell_add_held(struct live_cell *c, struct live_program *p, uint32_t handle)
 {
-	put(c, p, handle, true); /* it may have been asked for with them */
+	live_program_put(c, p, handle, true); /* it may have been asked for with them */
 }
 
 void live_cell_remove(struct live_cell *c, struct live_program *p)
@@ -29,7 +30,7 @@ void live_cell_remove(struct live_cell *c, struct live_program *p)
 	LIST_REMOVE(p);
 }
 
-static struct live_program *find(const struct live_cell *c, uint32_t handle)
+static struct live_program *live_program_find(const struct live_cell *c, uint32_t handle)
 {
 	struct live_program *p = c->programs;
 
@@ -40,7 +41,7 @@ static struct live_program *find(const struct live_cell *c, uint32_t handle)
 
 bool live_program_event(struct live_cell *c, enum agent_type type, const struct agent_event *v)
 {
-	struct live_program *p = find(c, v->handle);
+	struct live_program *p = live_program_find(c, v->handle);
 
 	if (p == NULL)
 		return false;
@@ -60,7 +61,7 @@ int live_program_check(const struct live_cell *c, enum agent_type type, const st
 		return err_set(e, ERR_INVALID, "PID 1 holds a program without a handle");
 	if (type != AGENT_STARTED && type != AGENT_FAILED)
 		return 0;
-	p = find(c, v->handle);
+	p = live_program_find(c, v->handle);
 	if (p == NULL)
 		return 0;
 	if (type == AGENT_FAILED && p->started)

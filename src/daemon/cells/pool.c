@@ -57,7 +57,7 @@ struct pool *pool_new(struct cells *cs, const struct pool_source *src)
 	return p;
 }
 
-static struct live_cell *unprepared(struct pool *p, struct live_cell *c)
+static struct live_cell *pool_unprepared(struct pool *p, struct live_cell *c)
 {
 	if (p->src.unprepare != NULL)
 		p->src.unprepare(p->src.arg, c);
@@ -68,9 +68,9 @@ void pool_free(struct pool *p)
 {
 	loop_timer_cancel(p->cells->loop, &p->timer);
 	while (p->nready > 0)
-		live_cell_detach(unprepared(p, p->ready[--p->nready]));
+		live_cell_detach(pool_unprepared(p, p->ready[--p->nready]));
 	while (p->npreparing > 0)
-		live_cell_detach(unprepared(p, p->preparing[--p->npreparing]));
+		live_cell_detach(pool_unprepared(p, p->preparing[--p->npreparing]));
 	free(p->ready);
 	free(p->preparing);
 	free(p);
@@ -90,7 +90,7 @@ static bool take_out(struct live_cell **list, unsigned *n, const struct live_cel
 static void add_ready(struct pool *p, struct live_cell *c)
 {
 	if (p->closed || p->nready >= p->src.max) {
-		live_cell_abandon(unprepared(p, c));
+		live_cell_abandon(pool_unprepared(p, c));
 		return;
 	}
 	memmove(p->ready + 1, p->ready, p->nready * sizeof(struct live_cell *));
@@ -111,7 +111,7 @@ static void not_prepared(struct pool *p, struct live_cell *c, const char *why)
 	p->not_prepared++;
 	p->again_ns = clock_now_ns() + rest_ns;
 	loop_timer_set(p->cells->loop, &p->timer, p->again_ns);
-	live_cell_abandon(unprepared(p, c));
+	live_cell_abandon(pool_unprepared(p, c));
 }
 
 void pool_prepared(struct pool *p, struct live_cell *c, const struct err *e)
@@ -163,7 +163,7 @@ static void on_cell_dead(struct live_cell *c)
 		return;
 	}
 	(void)take_out(p->ready, &p->nready, c);
-	live_cell_abandon(unprepared(p, c));
+	live_cell_abandon(pool_unprepared(p, c));
 	pool_fill(p);
 }
 
@@ -271,7 +271,7 @@ void pool_adapt(struct pool *p, unsigned max)
 	if (p->nready > p->size) {
 		struct live_cell *c = p->ready[--p->nready];
 
-		live_cell_abandon(unprepared(p, c));
+		live_cell_abandon(pool_unprepared(p, c));
 	}
 	pool_fill(p);
 }
@@ -281,10 +281,10 @@ void pool_limit(struct pool *p, unsigned max)
 	if (p->size > max)
 		p->size = max;
 	while (p->nready > 0 && p->nready + p->making > max)
-		live_cell_abandon(unprepared(p, p->ready[--p->nready]));
+		live_cell_abandon(pool_unprepared(p, p->ready[--p->nready]));
 	while (p->npreparing > 0 && p->making > max) {
 		p->making--;
-		live_cell_abandon(unprepared(p, p->preparing[--p->npreparing]));
+		live_cell_abandon(pool_unprepared(p, p->preparing[--p->npreparing]));
 	}
 }
 
@@ -293,9 +293,9 @@ void pool_close(struct pool *p)
 	p->closed = true;
 	p->making -= p->npreparing;
 	while (p->npreparing > 0)
-		live_cell_abandon(unprepared(p, p->preparing[--p->npreparing]));
+		live_cell_abandon(pool_unprepared(p, p->preparing[--p->npreparing]));
 	while (p->nready > 0)
-		live_cell_abandon(unprepared(p, p->ready[--p->nready]));
+		live_cell_abandon(pool_unprepared(p, p->ready[--p->nready]));
 }
 
 unsigned pool_size(const struct pool *p)

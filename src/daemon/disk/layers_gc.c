@@ -29,7 +29,7 @@
 
 static void next_step(struct layers *l);
 
-static void finish(struct layers *l, const struct err *e)
+static void layers_gc_finish(struct layers *l, const struct err *e)
 {
 	struct layers_gc *g = &l->gc;
 	struct completions told = { 0 };
@@ -71,12 +71,12 @@ static void on_removed(struct completion *c, const struct err *e)
 	if (e != NULL) {
 		why = *e;
 		g->scan_next |= !g->has_row; /* the search finds it again */
-		finish(l, &why);
+		layers_gc_finish(l, &why);
 		return;
 	}
 	if (g->has_row && store_layer_delete(l->store, g->current, &why) < 0 &&
 	    why.code != ERR_NOT_FOUND) {
-		finish(l, &why);
+		layers_gc_finish(l, &why);
 		return;
 	}
 	g->now.removed += g->has_row;
@@ -206,7 +206,7 @@ static void next_step(struct layers *l)
 	if (found > 0)
 		remove_current(l);
 	else
-		finish(l, found < 0 ? &e : NULL);
+		layers_gc_finish(l, found < 0 ? &e : NULL);
 }
 
 static void on_go_on(struct loop_task *t)
@@ -249,7 +249,7 @@ static void on_listed(struct completion *c, const struct err *e)
 	}
 	why = *e;
 	end_list(l);
-	finish(l, &why);
+	layers_gc_finish(l, &why);
 }
 
 static void on_names(struct loop_fd *f, uint32_t events)
@@ -312,7 +312,7 @@ static void on_timer(struct loop_timer *t)
 	g->now = (struct layers_collected){ 0 };
 	completions_move(&g->next_waiters, &g->waiters);
 	if (g->scan && (store_layer_sweep(l->store, &e) < 0 || start_list(l, &e) < 0))
-		finish(l, &e);
+		layers_gc_finish(l, &e);
 	else if (!g->scan)
 		next_step(l);
 }

@@ -22,7 +22,7 @@ static bool is_due(const struct execution *x, uint64_t now)
 		       (wait > first ? wait : first);
 }
 
-static int mark(struct execution *x, struct err *e)
+static int execution_marks_mark(struct execution *x, struct err *e)
 {
 	uint64_t bytes = 0;
 
@@ -36,7 +36,7 @@ static int mark(struct execution *x, struct err *e)
 		x->log.cut ? x->log.why : "");
 }
 
-static void marked(struct execution *x, uint64_t now)
+static void execution_marks_marked(struct execution *x, uint64_t now)
 {
 	x->marked.bytes = x->log.size;
 	x->marked.at_ns = now;
@@ -55,7 +55,7 @@ static int write_marks(struct session *s, uint64_t now, struct err *e)
 		/* alone: an event is written, whose listeners are called later */
 		if (n == MARKS_MAX || !is_due(x, now))
 			continue;
-		if (mark(x, e) < 0)
+		if (execution_marks_mark(x, e) < 0)
 			return -1;
 		n++;
 	}
@@ -63,7 +63,7 @@ static int write_marks(struct session *s, uint64_t now, struct err *e)
 		return -1;
 	for (struct execution *x = s->executions; x != NULL && n > 0; x = x->next)
 		if (is_due(x, now)) {
-			marked(x, now);
+			execution_marks_marked(x, now);
 			n--;
 		}
 	return 0;
@@ -88,5 +88,5 @@ void execution_marks_look(struct session *s)
 
 void execution_marks_begin(struct execution *x)
 {
-	marked(x, clock_now_ns());
+	execution_marks_marked(x, clock_now_ns());
 }

@@ -35,7 +35,7 @@ static void owner_of(const char *tenant, const char *key, char ret[160])
 }
 
 /* The entry and its use of the layer go together. */
-static int drop(struct core *c, const char *tenant, const char *key, struct err *e)
+static int build_cache_drop(struct core *c, const char *tenant, const char *key, struct err *e)
 {
 	struct store *s = core_store(c);
 	char owner[160];
@@ -49,7 +49,7 @@ static int drop(struct core *c, const char *tenant, const char *key, struct err 
 }
 
 /* The build uses the layer from now on, in the same moment in which it is on the stack. */
-static int hold(struct build *b, const char *layer, struct err *e)
+static int build_cache_hold(struct build *b, const char *layer, struct err *e)
 {
 	char one[1][STORE_ID_MAX];
 
@@ -75,7 +75,7 @@ bool build_cache_take(struct build *b)
 	hex_encode(b->key, sizeof(b->key), key);
 	if (store_build_cache_get(core_store(b->core), b->row.tenant, key, &row, &e) < 0)
 		return false;
-	taken = (row.layer[0] == '\0' || hold(b, row.layer, &e) == 0) &&
+	taken = (row.layer[0] == '\0' || build_cache_hold(b, row.layer, &e) == 0) &&
 		recipe_state_set(&b->state, row.user, row.workdir, row.env, row.env_len, &e) == 0;
 	store_build_cache_release(&row);
 	if (taken)
@@ -95,7 +95,7 @@ static bool drop_oldest(struct core *c, const char *tenant, bool idle, char ret_
 
 	if (store_build_cache_oldest(core_store(c), tenant, idle, &row, &e) < 0)
 		return false;
-	rc = drop(c, row.tenant, row.key, &e);
+	rc = build_cache_drop(c, row.tenant, row.key, &e);
 	if (rc < 0)
 		log_warn("a cached step could not be removed", "error=%s", e.msg);
 	else

@@ -221,7 +221,7 @@ static int on_unmade(const struct store_build *row, void *cookie)
 	return 0;
 }
 
-static int forget(struct core *c, const struct forgotten *f, struct err *e)
+static int build_request_forget(struct core *c, const struct forgotten *f, struct err *e)
 {
 	struct store *s = core_store(c);
 	int rc = store_begin(s, e);
@@ -256,7 +256,7 @@ static int make_name_room(struct core *c, const char *tenant, struct err *e)
 				      "%llu templates of this tenant have builds, the most there "
 				      "can be",
 				      (unsigned long long)n);
-	return forget(c, &f, e);
+	return build_request_forget(c, &f, e);
 }
 
 /* The id of the template with that name, perhaps a new one. */

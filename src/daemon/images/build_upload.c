@@ -201,7 +201,7 @@ static void set_state(struct build_upload *u, enum upload_state state)
 }
 
 /* Out of the counts. */
-static void leave(struct build_upload *u)
+static void build_upload_leave(struct build_upload *u)
 {
 	struct uploader *by = u->by;
 
@@ -216,7 +216,7 @@ static void leave(struct build_upload *u)
 /* ---- receiving */
 
 /* The last thing done with u: its owner may drop it. */
-static void finish(struct build_upload *u, const struct err *e)
+static void build_upload_finish(struct build_upload *u, const struct err *e)
 {
 	struct completions told = { 0 };
 	struct err copy = { 0 };
@@ -231,20 +231,20 @@ static void finish(struct build_upload *u, const struct err *e)
 
 /* It counts until it is dropped: clients send the rest before they read the
  * answer. */
-static void fail(struct build_upload *u, const struct err *e)
+static void build_upload_fail(struct build_upload *u, const struct err *e)
 {
 	set_state(u, FAILED);
-	finish(u, e);
+	build_upload_finish(u, e);
 }
 
 static void on_refused(struct loop_task *t)
 {
 	struct build_upload *u = t->arg;
 
-	fail(u, &u->why);
+	build_upload_fail(u, &u->why);
 }
 
-static int keep(struct build_upload *u, struct err *e)
+static int build_upload_keep(struct build_upload *u, struct err *e)
 {
 	struct store_build_upload before;
 	struct core *c = u->core;
@@ -267,16 +267,16 @@ static void on_spooled(struct spool *s, const struct err *e)
 	struct build_upload *u = s->arg;
 	struct err why;
 
-	if (e == NULL && keep(u, &why) < 0)
+	if (e == NULL && build_upload_keep(u, &why) < 0)
 		e = &why;
 	if (e != NULL) {
-		fail(u, e);
+		build_upload_fail(u, e);
 		return;
 	}
 	set_state(u, KEPT);
 	make_room(u->by, builds_of(u->core));
-	leave(u);
-	finish(u, NULL);
+	build_upload_leave(u);
+	build_upload_finish(u, NULL);
 }
 
 static void on_spool_room(struct spool *s)
@@ -286,7 +286,7 @@ static void on_spool_room(struct spool *s)
 	u->on_room(u->arg);
 }
 
-static void start(struct build_upload *u)
+static void build_upload_start(struct build_upload *u)
 {
 	const struct spool_spec spec = { .tenant = u->row.tenant,
 					 .bytes_max = core_config(u->core)->upload_max,
@@ -297,7 +297,7 @@ static void start(struct build_upload *u)
 
 	set_state(u, WRITTEN);
 	if (spool_start(&u->spool, core_storage(u->core), &spec, &e) < 0)
-		fail(u, &e);
+		build_upload_fail(u, &e);
 	else
 		u->on_room(u->arg);
 }
@@ -320,7 +320,7 @@ static void on_admit(struct loop_task *t)
 	if (found == NULL)
 		return;
 	loop_defer(core_loop(b->core), &b->admit); /* until there is none */
-	start(found);
+	build_upload_start(found);
 }
 
 struct build_upload *build_upload_begin(struct core *c, const struct store_build_upload *name,
@@ -372,18 +372,18 @@ struct build_upload *build_upload_begin(struct core *c, const struct store_build
 }
 
 /* Of all that a tenant uploads at a time: one archive is always possible. */
-static uint64_t bound(const struct core *c)
+static uint64_t build_upload_bound(const struct core *c)
 {
 	const struct config *g = core_config(c);
 
 	return g->tenant_uploads_max > g->upload_max ? g->tenant_uploads_max : g->upload_max;
 }
 
-static int check(const struct build_upload *u, size_t len, struct err *e)
+static int build_upload_check(const struct build_upload *u, size_t len, struct err *e)
 {
 	if (u->row.bytes + len > core_config(u->core)->upload_max)
 		return err_set(e, ERR_LIMIT, "the archive is larger than upload_max");
-	if (u->by->bytes + len > bound(u->core)) /* not yet in any row */
+	if (u->by->bytes + len > build_upload_bound(u->core)) /* not yet in any row */
 		return err_set_reason(e, REASON_QUOTA_BUILDS,
 				      "the archives that this tenant uploads at a time are larger "
 				      "than tenant_uploads_max");
@@ -396,7 +396,7 @@ size_t build_upload_put(struct build_upload *u, const uint8_t *data, size_t len)
 
 	if (u->state != WRITTEN)
 		return u->state == WAITS ? 0 : len;
-	if (check(u, len, &u->why) < 0) {
+	if (build_upload_check(u, len, &u->why) < 0) {
 		set_state(u, FAILED);
 		spool_cancel(&u->spool);
 		loop_defer(core_loop(u->core), &u->refused);
@@ -422,7 +422,7 @@ void build_upload_drop(struct build_upload *u)
 	fd_close(u->fd);
 	if (u->state != KEPT) {
 		set_state(u, FAILED);
-		leave(u);
+		build_upload_leave(u);
 		(void)unlinkat(builds_of(u->core)->uploads, u->row.file, 0);
 		loop_defer(core_loop(u->core), &builds_of(u->core)->admit);
 	}

@@ -42,7 +42,7 @@ static struct image_pulls *image_pulls_of(const struct core *c)
 	return *session_parts_of_core(c, &pull_part);
 }
 
-static int setup(struct core *c, struct err *e)
+static int image_pull_setup(struct core *c, struct err *e)
 {
 	struct image_pulls *p = calloc(1, sizeof(*p));
 
@@ -72,7 +72,9 @@ int image_pull_set_channel(struct core *c, int channel, struct err *e)
 	return pull_link_attach(&image_pulls_of(c)->link, channel, e);
 }
 
-const struct session_part pull_part = { .name = "pulls", .setup = setup, .release = release };
+const struct session_part pull_part = { .name = "pulls",
+					.setup = image_pull_setup,
+					.release = release };
 
 /* The next item of a list, separated by commas or spaces. False at its end. */
 static bool pull_policy_next_item(const char **at, const char **ret, size_t *ret_n)

@@ -153,7 +153,7 @@ bool import_end(struct import *i)
 
 /* ---- its kind */
 
-static void finish(struct import *i, const struct err *e)
+static void import_finish(struct import *i, const struct err *e)
 {
 	struct completions told = { 0 };
 
@@ -247,10 +247,10 @@ static void on_made(struct completion *c, const struct err *e)
 
 	if (e == NULL)
 		i->made = i->make.made;
-	finish(i, e);
+	import_finish(i, e);
 }
 
-static void make(struct import *i)
+static void import_make(struct import *i)
 {
 	struct image_make *m = &i->make;
 
@@ -291,14 +291,14 @@ static void on_surveyed(struct completion *c, const struct err *e)
 	struct err why;
 
 	if (e != NULL)
-		finish(i, e);
+		import_finish(i, e);
 	else if (take_found(i, &why) < 0)
-		finish(i, &why);
+		import_finish(i, &why);
 	else
-		make(i);
+		import_make(i);
 }
 
-static void survey(struct import *i)
+static void import_survey(struct import *i)
 {
 	int fds[3];
 	struct err e;
@@ -309,7 +309,7 @@ static void survey(struct import *i)
 	if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0) {
 		(void)err_sys(&e, "the archive");
 		io_close_all(fds, COUNT(fds));
-		finish(i, &e);
+		import_finish(i, &e);
 		return;
 	}
 	i->survey.done = (struct completion){ .on_done = on_surveyed, .arg = i };
@@ -325,9 +325,9 @@ static void on_spooled(struct spool *s, const struct err *e)
 	struct import *i = s->arg;
 
 	if (e != NULL)
-		finish(i, e);
+		import_finish(i, e);
 	else
-		survey(i);
+		import_survey(i);
 }
 
 struct template_version *import_made(const struct import *i)

@@ -27,7 +27,7 @@ static int check_variables(unsigned n, struct err *e)
 		       RECIPE_VARIABLES_MAX);
 }
 
-static unsigned count(const char *env, size_t len)
+static unsigned recipe_state_count(const char *env, size_t len)
 {
 	unsigned n = 0;
 
@@ -41,18 +41,19 @@ int recipe_state_set(struct recipe_state *s, const char *user, const char *workd
 {
 	if (strlen(user) >= sizeof(s->user) || strlen(workdir) >= sizeof(s->workdir))
 		return err_set(e, ERR_LIMIT, "user or working directory is too long");
-	if (check_variables(count(env, env_len), e) < 0)
+	if (check_variables(recipe_state_count(env, env_len), e) < 0)
 		return -1;
 	memcpy(s->user, user, strlen(user) + 1);
 	memcpy(s->workdir, workdir, strlen(workdir) + 1);
 	buf_clear(&s->env);
-	s->variables = count(env, env_len);
+	s->variables = recipe_state_count(env, env_len);
 	return buf_add(&s->env, env, env_len, e);
 }
 
 /* ---- the environment */
 
-static const char *find(const struct recipe_state *s, const char *name, size_t len, size_t *ret_at)
+static const char *recipe_state_find(const struct recipe_state *s, const char *name, size_t len,
+				     size_t *ret_at)
 {
 	const char *env = (const char *)s->env.data;
 
@@ -68,7 +69,7 @@ const char *recipe_state_env(const struct recipe_state *s, const char *name, siz
 {
 	size_t at;
 
-	return find(s, name, len, &at);
+	return recipe_state_find(s, name, len, &at);
 }
 
 static size_t name_length(const char *text)
@@ -155,7 +156,8 @@ static size_t expand_one(struct env_index *x, const char *text, struct buf *to)
 	return (size_t)(end - text) + 1;
 }
 
-static int expand(const struct recipe_state *s, const char *text, struct buf *to, struct err *e)
+static int recipe_state_expand(const struct recipe_state *s, const char *text, struct buf *to,
+			       struct err *e)
 {
 	unsigned references = 0;
 	struct env_index x;
@@ -186,7 +188,7 @@ static void remove_env(struct recipe_state *s, const char *name)
 {
 	size_t at, n;
 
-	if (find(s, name, strlen(name), &at) == NULL)
+	if (recipe_state_find(s, name, strlen(name), &at) == NULL)
 		return;
 	n = strlen((const char *)s->env.data + at) + 1;
 	memmove(s->env.data + at, s->env.data + at + n, s->env.len - at - n);
@@ -200,7 +202,7 @@ int recipe_state_set_env(struct recipe_state *s, const char *name, const char *v
 	int rc;
 
 	buf_printf(&made, "%s=", name);
-	rc = expand(s, value, &made, e);
+	rc = recipe_state_expand(s, value, &made, e);
 	buf_put(&made, "", 1);
 	if (rc == 0)
 		rc = buf_check(&made, e);
@@ -218,7 +220,7 @@ int recipe_state_set_env(struct recipe_state *s, const char *name, const char *v
 /* ---- paths */
 
 /* Append the components of a path, without "." and by resolving ".." as text. */
-static bool append(char *to, size_t *len, const char *path)
+static bool recipe_state_append(char *to, size_t *len, const char *path)
 {
 	while (*path != '\0') {
 		size_t n = strcspn(path, "/");
@@ -244,8 +246,9 @@ int recipe_state_path(const struct recipe_state *s, const char *path, const char
 	size_t len = 0, n = strlen(path);
 	bool slash = n > 0 && path[n - 1] == '/';
 
-	if ((path[0] != '/' && !append(ret, &len, s->workdir[0] != '\0' ? s->workdir : base)) ||
-	    !append(ret, &len, path))
+	if ((path[0] != '/' &&
+	     !recipe_state_append(ret, &len, s->workdir[0] != '\0' ? s->workdir : base)) ||
+	    !recipe_state_append(ret, &len, path))
 		return err_set(e, ERR_INVALID, "path is too long: %.100s", path);
 	if (len == 0 || slash)
 		ret[len++] = '/';

@@ -17,7 +17,7 @@ bool template_ref_is_uuid(const char *text)
 	return true;
 }
 
-static int fail(struct err *e, const char *what, const char *text)
+static int template_ref_fail(struct err *e, const char *what, const char *text)
 {
 	(void)err_set(e, ERR_INVALID, "Invalid %s: %.100s", what, text);
 	err_sanitize(e);
@@ -33,11 +33,11 @@ int template_ref_tag(const char *text, char ret[STORE_NAME_MAX], struct err *e)
 	for (n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]);)
 		n--;
 	if (n == 0 || n >= STORE_NAME_MAX)
-		return fail(e, "tag", text);
+		return template_ref_fail(e, "tag", text);
 	for (size_t i = 0; i < n; i++)
 		ret[i] = (char)tolower((unsigned char)text[i]);
 	ret[n] = '\0';
-	return template_name_is_tag(ret) ? 0 : fail(e, "tag", text);
+	return template_name_is_tag(ret) ? 0 : template_ref_fail(e, "tag", text);
 }
 
 int template_ref_read(const char *text, struct template_name *ret, struct err *e)
@@ -50,8 +50,8 @@ int template_ref_read(const char *text, struct template_name *ret, struct err *e
 	}
 	/* The tag "default" counts as none there. Here an empty tag is a mistake. */
 	if ((colon != NULL && colon[1] == '\0') || strlen(ret->tag) >= STORE_NAME_MAX)
-		return fail(e, "tag", text);
+		return template_ref_fail(e, "tag", text);
 	return strchr(ret->name, '.') != NULL || strchr(ret->space, '.') != NULL
-		       ? fail(e, "name", text)
+		       ? template_ref_fail(e, "name", text)
 		       : 0;
 }

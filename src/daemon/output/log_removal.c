@@ -31,7 +31,7 @@
 
 #define BACKLOG_MAX (64U << 20) /* bytes of removed logs whose space is already given to others */
 
-static void append(struct removed_log_list *l, struct removed_log *g)
+static void log_removal_append(struct removed_log_list *l, struct removed_log *g)
 {
 	g->next = NULL;
 	if (l->first == NULL)
@@ -50,7 +50,7 @@ static struct removed_log *take_first(struct removed_log_list *l)
 }
 
 /* Count a log in or out of the backlog, or of the old logs that retention waits for. */
-static void count(struct removed_log *g, bool in)
+static void log_removal_count(struct removed_log *g, bool in)
 {
 	struct log_removal *r = g->owner;
 	struct removed_logs *all = r->all;
@@ -64,7 +64,7 @@ static void count(struct removed_log *g, bool in)
 }
 
 /* One step. Return 1 if there is more to do, 0 if it is gone, -1 if it is being read. */
-static int shorten(struct removed_logs *all, struct removed_log *g)
+static int log_removal_shorten(struct removed_logs *all, struct removed_log *g)
 {
 	OWN_FD fd = output_log_open(all->removed_fd, g->name, O_RDWR);
 	struct stat st;
@@ -89,25 +89,25 @@ static bool on_piece(struct job *j)
 
 	if (g == NULL)
 		return false;
-	more = shorten(r->all, g);
+	more = log_removal_shorten(r->all, g);
 	if (more <= 0) {
 		(void)take_first(l);
-		count(g, false);
+		log_removal_count(g, false);
 	}
 	if (more < 0)
-		append(&r->all->held, g);
+		log_removal_append(&r->all->held, g);
 	else if (more == 0)
 		free(g);
 	return true;
 }
 
-static void queue(struct removed_logs *all, struct removed_log *g)
+static void log_removal_queue(struct removed_logs *all, struct removed_log *g)
 {
 	struct log_removal *r = g->owner;
 
 	r->all = all;
-	append(&r->lists[g->why], g);
-	count(g, true);
+	log_removal_append(&r->lists[g->why], g);
+	log_removal_count(g, true);
 	r->job.on_piece = on_piece;
 	r->job.arg = r;
 	jobs_add(all->jobs, &r->work, &r->job);
@@ -140,7 +140,7 @@ bool log_removal_add(struct removed_logs *all, struct log_removal *owner, const 
 	*ret_bytes = (uint64_t)st.st_size;
 	g = new_one(owner == NULL ? &all->rest : owner, name, why);
 	g->bytes = *ret_bytes;
-	queue(all, g);
+	log_removal_queue(all, g);
 	return true;
 }
 
@@ -156,7 +156,7 @@ void log_removal_retry(struct removed_logs *all)
 
 	all->held.first = NULL;
 	while ((g = take_first(&held)) != NULL)
-		queue(all, g);
+		log_removal_queue(all, g);
 }
 
 /* Queue the files that an earlier daemon left. */
@@ -173,7 +173,7 @@ static int find_left(struct removed_logs *all, struct err *e)
 	}
 	while ((entry = readdir(d)) != NULL)
 		if (entry->d_name[0] != '.' && strlen(entry->d_name) < LOG_NAME_MAX)
-			queue(all, new_one(&all->rest, entry->d_name, LOG_IS_OLD));
+			log_removal_queue(all, new_one(&all->rest, entry->d_name, LOG_IS_OLD));
 	(void)closedir(d);
 	return 0;
 }

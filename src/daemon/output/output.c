@@ -82,19 +82,19 @@ struct output_cursor {
 };
 
 /* 40 bits of place and 24 of progress: logs up to a TiB, records up to 16 MiB. */
-static struct output_cursor unpack(uint64_t c)
+static struct output_cursor output_unpack(uint64_t c)
 {
 	return (struct output_cursor){ .record = c >> 24, .skip = (uint32_t)(c & 0xffffff) };
 }
 
-static uint64_t pack(struct output_cursor c)
+static uint64_t output_pack(struct output_cursor c)
 {
 	return c.record << 24 | c.skip;
 }
 
 uint64_t output_cursor_at(uint64_t log_bytes)
 {
-	return pack((struct output_cursor){ .record = log_bytes });
+	return output_pack((struct output_cursor){ .record = log_bytes });
 }
 
 /* The record at the cursor, or behind the notes there. Return as output_read(). */
@@ -117,13 +117,13 @@ static int find_record(int fd, struct output_cursor *c, bool notes, struct outpu
 
 int output_look(int fd, uint64_t *cursor, struct output_chunk *ret, struct err *e)
 {
-	struct output_cursor c = unpack(*cursor);
+	struct output_cursor c = output_unpack(*cursor);
 	struct output_record r;
 	int got = find_record(fd, &c, false, &r, e);
 
 	if (got <= 0)
 		return got;
-	*cursor = pack(c);
+	*cursor = output_pack(c);
 	*ret = (struct output_chunk){ .stream = (enum output_stream)r.stream,
 				      .time_ms = r.time_ms,
 				      .offset = r.offset + c.skip,
@@ -133,17 +133,17 @@ int output_look(int fd, uint64_t *cursor, struct output_chunk *ret, struct err *
 
 void output_skip(uint64_t *cursor, const struct output_chunk *chunk)
 {
-	struct output_cursor c = unpack(*cursor);
+	struct output_cursor c = output_unpack(*cursor);
 
 	c.record += OUTPUT_RECORD_HEAD + c.skip + chunk->len;
 	c.skip = 0;
-	*cursor = pack(c);
+	*cursor = output_pack(c);
 }
 
 static int read_chunk(int fd, uint64_t *cursor, bool notes, struct output_chunk *ret, uint8_t *buf,
 		      size_t cap, struct err *e)
 {
-	struct output_cursor c = unpack(*cursor);
+	struct output_cursor c = output_unpack(*cursor);
 	struct output_record r;
 	size_t want;
 	ssize_t n;
@@ -166,7 +166,7 @@ static int read_chunk(int fd, uint64_t *cursor, bool notes, struct output_chunk 
 	c.skip += (uint32_t)n;
 	if (c.skip == r.len)
 		c = (struct output_cursor){ .record = c.record + OUTPUT_RECORD_HEAD + r.len };
-	*cursor = pack(c);
+	*cursor = output_pack(c);
 	return 1;
 }
 

@@ -47,7 +47,7 @@ static const char *read_why(const struct output_log *l)
 	return OUTPUT_BY_LIMIT;
 }
 
-static void count(struct output_log *l, const struct output_record *r)
+static void output_log_count(struct output_log *l, const struct output_record *r)
 {
 	if (r->stream == OUTPUT_CUT) {
 		l->cut = true;
@@ -66,7 +66,8 @@ static void count(struct output_log *l, const struct output_record *r)
 
 /* The daemon died between writing a head and moving all its bytes: the head has too large a length.
  * The missing bytes are still in the pipe. */
-static int repair(struct output_log *l, struct output_record *r, uint64_t there, struct err *e)
+static int output_log_repair(struct output_log *l, struct output_record *r, uint64_t there,
+			     struct err *e)
 {
 	if (there == 0) {
 		if (ftruncate(l->fd, (off_t)l->size) < 0)
@@ -76,7 +77,7 @@ static int repair(struct output_log *l, struct output_record *r, uint64_t there,
 	r->len = (uint32_t)there;
 	if (output_record_write(l->fd, l->size, r) < 0)
 		return err_sys(e, "repair %s", l->name);
-	count(l, r);
+	output_log_count(l, r);
 	l->size += OUTPUT_RECORD_HEAD + r->len;
 	return 0;
 }
@@ -126,8 +127,8 @@ int output_log_reopen(struct output_log *l, struct err *e)
 		uint64_t there = (uint64_t)st.st_size - l->size - OUTPUT_RECORD_HEAD;
 
 		if (r.len > there)
-			return repair(l, &r, there, e);
-		count(l, &r);
+			return output_log_repair(l, &r, there, e);
+		output_log_count(l, &r);
 		l->size += OUTPUT_RECORD_HEAD + r.len;
 	}
 	if (got < 0)
@@ -171,7 +172,7 @@ static void mark_cut(struct output_log *l, const char *why, uint64_t now_ms)
 
 /* Write the head again with the number of bytes that came. False: that failed, and the record is
  * gone. */
-static bool shorten(struct output_log *l, struct output_record *r, size_t came)
+static bool output_log_shorten(struct output_log *l, struct output_record *r, size_t came)
 {
 	r->len = (uint32_t)came;
 	if (came > 0 && output_record_write(l->fd, l->size, r) == 0)
@@ -182,8 +183,8 @@ static bool shorten(struct output_log *l, struct output_record *r, size_t came)
 
 /* Write a head for n bytes, which wait in the pipe without another reader, and move them after it.
  * Return how many were moved. */
-static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n,
-		   uint64_t now_ms)
+static size_t output_log_keep(struct output_log *l, enum output_stream stream, int pipe_fd,
+			      size_t n, uint64_t now_ms)
 {
 	struct output_record r = { .len = (uint32_t)n,
 				   .stream = stream,
@@ -205,7 +206,7 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 		done += (size_t)moved;
 	}
 	l->written[output_index(stream)] += done;
-	if (done < n && !shorten(l, &r, done))
+	if (done < n && !output_log_shorten(l, &r, done))
 		return done;
 	l->size += OUTPUT_RECORD_HEAD + done;
 	l->kept += done;
@@ -417,7 +418,7 @@ void output_log_settle(struct output_log *l, enum output_stream stream, int pipe
 	if (pipe_fd >= 0 && is_in_pipe(l, pipe_fd)) {
 		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is after size is never read");
 	} else if (output_record_write(l->fd, l->size, &r) == 0) {
-		count(l, &r);
+		output_log_count(l, &r);
 		l->size += OUTPUT_RECORD_HEAD + r.len;
 	}
 	l->open.len = 0;
@@ -438,7 +439,7 @@ int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd
 	if (!l->cut) {
 		const char *why;
 		size_t n = find_room(l, want, &why);
-		size_t kept = n == 0 ? 0 : keep(l, stream, pipe_fd, n, now_ms);
+		size_t kept = n == 0 ? 0 : output_log_keep(l, stream, pipe_fd, n, now_ms);
 
 		if (kept == n && n == want)
 			return 1;

@@ -42,8 +42,8 @@ static size_t tick(const struct mask *m, struct mask_stream *s, uint8_t *out)
 	return mask_tick(m, s, false, out);
 }
 
-static void give(struct output_mask *k, const struct mask *m, struct output_log *l,
-		 enum output_stream stream, int pipe_fd, uint64_t now_ms, give_fn *fn)
+static void output_mask_give(struct output_mask *k, const struct mask *m, struct output_log *l,
+			     enum output_stream stream, int pipe_fd, uint64_t now_ms, give_fn *fn)
 {
 	OWN_MEM uint8_t *out = malloc(output_mask_held(k) + 1);
 	size_t n;
@@ -56,18 +56,18 @@ static void give(struct output_mask *k, const struct mask *m, struct output_log 
 void output_mask_tick(struct output_mask *k, const struct mask *m, struct output_log *l,
 		      enum output_stream stream, int pipe_fd, uint64_t now_ms)
 {
-	give(k, m, l, stream, pipe_fd, now_ms, tick);
+	output_mask_give(k, m, l, stream, pipe_fd, now_ms, tick);
 }
 
 void output_mask_flush(struct output_mask *k, const struct mask *m, struct output_log *l,
 		       enum output_stream stream, int pipe_fd, uint64_t now_ms)
 {
-	give(k, m, l, stream, pipe_fd, now_ms, mask_flush);
+	output_mask_give(k, m, l, stream, pipe_fd, now_ms, mask_flush);
 }
 
-static void take(struct output_mask *k, const struct mask *m, struct output_log *l,
-		 enum output_stream stream, int pipe_fd, const uint8_t *fresh, size_t n,
-		 uint64_t now_ms)
+static void output_mask_take(struct output_mask *k, const struct mask *m, struct output_log *l,
+			     enum output_stream stream, int pipe_fd, const uint8_t *fresh, size_t n,
+			     uint64_t now_ms)
 {
 	OWN_MEM uint8_t *out = malloc(n + output_mask_held(k));
 
@@ -101,7 +101,7 @@ int output_mask_move(struct output_mask *k, const struct mask *m, struct output_
 	if ((size_t)n <= held)
 		output_mask_flush(k, m, l, stream, pipe_fd, now_ms);
 	else
-		take(k, m, l, stream, pipe_fd, seen + held, (size_t)n - held, now_ms);
+		output_mask_take(k, m, l, stream, pipe_fd, seen + held, (size_t)n - held, now_ms);
 	explicit_bzero(seen, (size_t)n);
 	return 1;
 }

@@ -42,7 +42,7 @@ struct seal_head {
 	size_t n; /* of the ciphertext */
 };
 
-static const struct key *find(const struct seal *s, const char *id)
+static const struct key *seal_find(const struct seal *s, const char *id)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->keys[i].id, id) == 0)
@@ -64,7 +64,7 @@ static int read_line(struct seal *s, const char *line, size_t len, unsigned numb
 		return err_set(e, ERR_LIMIT, "more than %d keys", SEAL_KEYS_MAX);
 	memcpy(k->id, line, id_len);
 	k->id[id_len] = '\0';
-	if (strspn(k->id, ID_CHARS) != id_len || find(s, k->id) != NULL)
+	if (strspn(k->id, ID_CHARS) != id_len || seal_find(s, k->id) != NULL)
 		return err_set(e, ERR_INVALID, "line %u: the key id is invalid or used twice",
 			       number);
 	left = len - id_len - 1;
@@ -148,8 +148,9 @@ void seal_wipe(char *value, size_t len)
 
 /* ---- the cipher. Its context is wiped when it is freed */
 
-static bool encrypt(EVP_CIPHER_CTX *c, const struct seal *s, const char *about,
-		    const struct seal_head *h, const uint8_t *box, const void *value, uint8_t *to)
+static bool seal_encrypt(EVP_CIPHER_CTX *c, const struct seal *s, const char *about,
+			 const struct seal_head *h, const uint8_t *box, const void *value,
+			 uint8_t *to)
 {
 	int n = 0;
 
@@ -161,8 +162,9 @@ static bool encrypt(EVP_CIPHER_CTX *c, const struct seal *s, const char *about,
 	       EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, TAG, to + h->n) == 1;
 }
 
-static bool decrypt(EVP_CIPHER_CTX *c, const struct seal *s, const struct key *k, const char *about,
-		    const struct seal_head *h, const uint8_t *box, uint8_t *to)
+static bool seal_decrypt(EVP_CIPHER_CTX *c, const struct seal *s, const struct key *k,
+			 const char *about, const struct seal_head *h, const uint8_t *box,
+			 uint8_t *to)
 {
 	uint8_t tag[TAG];
 	int n = 0;
@@ -216,7 +218,7 @@ int seal_close(const struct seal *s, const char *about, const void *value, size_
 	memcpy(box + 2, s->keys[0].id, id_len);
 	rand_bytes(box + 2 + id_len, NONCE);
 	done = read_head(box, total, &h) &&
-	       encrypt(c, s, about, &h, box, value, box + 2 + id_len + NONCE);
+	       seal_encrypt(c, s, about, &h, box, value, box + 2 + id_len + NONCE);
 	EVP_CIPHER_CTX_free(c);
 	if (!done)
 		return err_set(e, ERR_SYSTEM, "seal: OpenSSL failed");
@@ -237,7 +239,7 @@ int seal_open(const struct seal *s, const char *about, const void *box, size_t b
 
 	if (!read_head(box, box_len, &h))
 		return err_set(e, ERR_INVALID, "not a sealed value");
-	k = find(s, h.id);
+	k = seal_find(s, h.id);
 	if (k == NULL)
 		return err_set(e, ERR_NOT_FOUND, "sealed with key %s, which is not in the key file",
 			       h.id);
@@ -248,7 +250,7 @@ int seal_open(const struct seal *s, const char *about, const void *box, size_t b
 		EVP_CIPHER_CTX_free(c);
 		return err_sys(e, "unseal");
 	}
-	done = decrypt(c, s, k, about, &h, box, value);
+	done = seal_decrypt(c, s, k, about, &h, box, value);
 	EVP_CIPHER_CTX_free(c);
 	if (!done) {
 		seal_wipe((char *)value, h.n);

@@ -32,7 +32,7 @@ struct checkpointer {
 
 /* After an error everything is still in the journal, where it is as safe. The next commit asks
  * again. */
-static unsigned move(sqlite3 *db)
+static unsigned checkpointer_move(sqlite3 *db)
 {
 	int moved = 0, before = 0;
 
@@ -64,7 +64,7 @@ static void sync_journal(struct checkpointer *c)
 	}
 }
 
-static void *run(void *arg)
+static void *checkpointer_run(void *arg)
 {
 	struct checkpointer *c = arg;
 	unsigned moved;
@@ -82,7 +82,7 @@ static void *run(void *arg)
 		c->wanted = false;
 		c->busy = true;
 		(void)pthread_mutex_unlock(&c->lock);
-		moved = move(c->db);
+		moved = checkpointer_move(c->db);
 		(void)pthread_mutex_lock(&c->lock);
 		c->busy = false;
 		c->moved = moved;
@@ -100,12 +100,12 @@ static int start_thread(struct checkpointer *c)
 
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = pthread_create(&c->thread, NULL, run, c);
+	code = pthread_create(&c->thread, NULL, checkpointer_run, c);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return code;
 }
 
-static void release(struct checkpointer *c)
+static void checkpointer_release(struct checkpointer *c)
 {
 	(void)sqlite3_close(c->db);
 	fd_close(c->journal_fd);
@@ -137,25 +137,25 @@ int checkpointer_start(struct checkpointer **ret, const char *path, struct err *
 				    NULL, NULL, NULL);
 	if (code != SQLITE_OK) {
 		code = sql_error(c->db, code, "checkpoints", "", e);
-		release(c);
+		checkpointer_release(c);
 		return code;
 	}
 	/* SQLite has no locks on the journal's own file, so that it may be closed here. The file
 	 * stays as long as the store is open. */
 	if ((size_t)snprintf(journal, sizeof(journal), "%s-wal", path) >= sizeof(journal)) {
-		release(c);
+		checkpointer_release(c);
 		return err_set(e, ERR_INVALID, "store: path too long");
 	}
 	c->journal_fd = open(journal, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (c->journal_fd < 0) {
 		code = err_sys(e, "store: open %s", journal);
-		release(c);
+		checkpointer_release(c);
 		return code;
 	}
 	errno = start_thread(c);
 	if (errno != 0) {
 		code = err_sys(e, "store: thread of checkpoints");
-		release(c);
+		checkpointer_release(c);
 		return code;
 	}
 	*ret = c;
@@ -229,5 +229,5 @@ void checkpointer_stop(struct checkpointer *c)
 	(void)pthread_cond_broadcast(&c->changed);
 	(void)pthread_mutex_unlock(&c->lock);
 	(void)pthread_join(c->thread, NULL);
-	release(c);
+	checkpointer_release(c);
 }

@@ -36,12 +36,12 @@ struct journal {
 	uint8_t *held; /* owned: HELD_MAX bytes. NULL until needed */
 };
 
-static struct journal *of(sqlite3_file *f)
+static struct journal *journal_vfs_of(sqlite3_file *f)
 {
 	return (struct journal *)f;
 }
 
-static int pass(struct journal *j, const void *data, int n, sqlite3_int64 at)
+static int journal_vfs_pass(struct journal *j, const void *data, int n, sqlite3_int64 at)
 {
 	int code = j->failed != SQLITE_OK ? j->failed
 					  : j->real->pMethods->xWrite(j->real, data, n, at);
@@ -51,12 +51,12 @@ static int pass(struct journal *j, const void *data, int n, sqlite3_int64 at)
 	return code;
 }
 
-static int flush(struct journal *j)
+static int journal_vfs_flush(struct journal *j)
 {
 	int n = j->n;
 
 	j->n = 0;
-	return n == 0 ? j->failed : pass(j, j->held, n, j->at);
+	return n == 0 ? j->failed : journal_vfs_pass(j, j->held, n, j->at);
 }
 
 /* Room for n bytes after the held ones. */
@@ -67,7 +67,7 @@ static bool has_room(struct journal *j, int n)
 	return j->held != NULL && n <= HELD_MAX - j->n;
 }
 
-static void keep(struct journal *j, const void *data, int n, sqlite3_int64 at)
+static void journal_vfs_keep(struct journal *j, const void *data, int n, sqlite3_int64 at)
 {
 	if (j->n == 0)
 		j->at = at;
@@ -75,7 +75,7 @@ static void keep(struct journal *j, const void *data, int n, sqlite3_int64 at)
 	j->n += n;
 }
 
-static int put(struct journal *j, const void *data, int n, sqlite3_int64 at)
+static int journal_vfs_put(struct journal *j, const void *data, int n, sqlite3_int64 at)
 {
 	static const uint8_t none[4];
 	bool is_head = j->hold && !j->head_held && n == FRAME_HEAD && at == j->next;
@@ -86,17 +86,17 @@ static int put(struct journal *j, const void *data, int n, sqlite3_int64 at)
 		j->last = memcmp((const uint8_t *)data + COMMITS_AT, none, sizeof(none)) != 0;
 	j->head_held = is_head;
 	if ((is_head || is_page) && has_room(j, n)) {
-		keep(j, data, n, at);
-		return is_page && j->last ? flush(j) : j->failed;
+		journal_vfs_keep(j, data, n, at);
+		return is_page && j->last ? journal_vfs_flush(j) : j->failed;
 	}
-	code = flush(j);
-	return code == SQLITE_OK ? pass(j, data, n, at) : code;
+	code = journal_vfs_flush(j);
+	return code == SQLITE_OK ? journal_vfs_pass(j, data, n, at) : code;
 }
 
 static int on_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
 {
-	struct journal *j = of(f);
-	int code = put(j, data, n, at);
+	struct journal *j = journal_vfs_of(f);
+	int code = journal_vfs_put(j, data, n, at);
 
 	j->next = code == SQLITE_OK ? at + n : -1;
 	return code;
@@ -104,16 +104,16 @@ static int on_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
 
 static int on_read(sqlite3_file *f, void *ret, int n, sqlite3_int64 at)
 {
-	struct journal *j = of(f);
-	int code = flush(j);
+	struct journal *j = journal_vfs_of(f);
+	int code = journal_vfs_flush(j);
 
 	return code == SQLITE_OK ? j->real->pMethods->xRead(j->real, ret, n, at) : code;
 }
 
 static int on_truncate(sqlite3_file *f, sqlite3_int64 size)
 {
-	struct journal *j = of(f);
-	int code = flush(j);
+	struct journal *j = journal_vfs_of(f);
+	int code = journal_vfs_flush(j);
 
 	j->next = -1;
 	return code == SQLITE_OK ? j->real->pMethods->xTruncate(j->real, size) : code;
@@ -121,23 +121,23 @@ static int on_truncate(sqlite3_file *f, sqlite3_int64 size)
 
 static int on_sync(sqlite3_file *f, int flags)
 {
-	struct journal *j = of(f);
-	int code = flush(j);
+	struct journal *j = journal_vfs_of(f);
+	int code = journal_vfs_flush(j);
 
 	return code == SQLITE_OK ? j->real->pMethods->xSync(j->real, flags) : code;
 }
 
 static int on_size(sqlite3_file *f, sqlite3_int64 *ret)
 {
-	struct journal *j = of(f);
-	int code = flush(j);
+	struct journal *j = journal_vfs_of(f);
+	int code = journal_vfs_flush(j);
 
 	return code == SQLITE_OK ? j->real->pMethods->xFileSize(j->real, ret) : code;
 }
 
 static int on_close(sqlite3_file *f)
 {
-	struct journal *j = of(f);
+	struct journal *j = journal_vfs_of(f);
 
 	free(j->held);
 	return j->real->pMethods->xClose(j->real);
@@ -145,32 +145,32 @@ static int on_close(sqlite3_file *f)
 
 static int on_lock(sqlite3_file *f, int level)
 {
-	return of(f)->real->pMethods->xLock(of(f)->real, level);
+	return journal_vfs_of(f)->real->pMethods->xLock(journal_vfs_of(f)->real, level);
 }
 
 static int on_unlock(sqlite3_file *f, int level)
 {
-	return of(f)->real->pMethods->xUnlock(of(f)->real, level);
+	return journal_vfs_of(f)->real->pMethods->xUnlock(journal_vfs_of(f)->real, level);
 }
 
 static int on_check_lock(sqlite3_file *f, int *ret)
 {
-	return of(f)->real->pMethods->xCheckReservedLock(of(f)->real, ret);
+	return journal_vfs_of(f)->real->pMethods->xCheckReservedLock(journal_vfs_of(f)->real, ret);
 }
 
 static int on_control(sqlite3_file *f, int op, void *arg)
 {
-	return of(f)->real->pMethods->xFileControl(of(f)->real, op, arg);
+	return journal_vfs_of(f)->real->pMethods->xFileControl(journal_vfs_of(f)->real, op, arg);
 }
 
 static int on_sector_size(sqlite3_file *f)
 {
-	return of(f)->real->pMethods->xSectorSize(of(f)->real);
+	return journal_vfs_of(f)->real->pMethods->xSectorSize(journal_vfs_of(f)->real);
 }
 
 static int on_characteristics(sqlite3_file *f)
 {
-	return of(f)->real->pMethods->xDeviceCharacteristics(of(f)->real);
+	return journal_vfs_of(f)->real->pMethods->xDeviceCharacteristics(journal_vfs_of(f)->real);
 }
 
 static const sqlite3_io_methods journal_methods = {
@@ -193,7 +193,7 @@ static sqlite3_vfs *base; /* SQLite's own */
 
 static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *ret_flags)
 {
-	struct journal *j = of(f);
+	struct journal *j = journal_vfs_of(f);
 	int code;
 
 	if ((flags & SQLITE_OPEN_WAL) == 0)
@@ -225,19 +225,19 @@ const char *journal_vfs_name(void)
 }
 
 /* NULL: the connection has no journal, or another VFS. */
-static struct journal *find(sqlite3 *db)
+static struct journal *journal_vfs_find(sqlite3 *db)
 {
 	sqlite3_file *f = NULL;
 
 	if (sqlite3_file_control(db, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &f) != SQLITE_OK ||
 	    f == NULL || f->pMethods != &journal_methods)
 		return NULL;
-	return of(f);
+	return journal_vfs_of(f);
 }
 
 void journal_hold(sqlite3 *db)
 {
-	struct journal *j = find(db);
+	struct journal *j = journal_vfs_find(db);
 
 	if (j != NULL)
 		j->hold = true;
@@ -245,7 +245,7 @@ void journal_hold(sqlite3 *db)
 
 void journal_release(sqlite3 *db)
 {
-	struct journal *j = find(db);
+	struct journal *j = journal_vfs_find(db);
 
 	if (j == NULL)
 		return;

@@ -85,7 +85,7 @@ static int set_up(struct store *s, struct err *e)
  * an older version is rewritten when it is opened, if that takes no longer than a moment. */
 #define REWRITE_PAGES_MAX 16384 /* 64 MiB */
 
-static int64_t pragma(sqlite3 *db, const char *text)
+static int64_t store_pragma(sqlite3 *db, const char *text)
 {
 	sqlite3_stmt *st = NULL;
 	int64_t value = -1;
@@ -99,12 +99,12 @@ static int64_t pragma(sqlite3 *db, const char *text)
 
 static void make_shrinkable(struct store *s)
 {
-	if (pragma(s->db, "PRAGMA auto_vacuum") == 0 &&
-	    pragma(s->db, "PRAGMA page_count") <= REWRITE_PAGES_MAX)
+	if (store_pragma(s->db, "PRAGMA auto_vacuum") == 0 &&
+	    store_pragma(s->db, "PRAGMA page_count") <= REWRITE_PAGES_MAX)
 		/* without room for a copy it stays as it is */
 		(void)sqlite3_exec(s->db, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM", NULL, NULL,
 				   NULL);
-	s->can_shrink = pragma(s->db, "PRAGMA auto_vacuum") == 2;
+	s->can_shrink = store_pragma(s->db, "PRAGMA auto_vacuum") == 2;
 }
 
 static int check_journal(struct store *s, struct err *e)

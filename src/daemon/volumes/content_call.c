@@ -30,7 +30,7 @@ static struct loop *loop_of(const struct content_call *c)
 /* ---- the end */
 
 /* Out of the node and the loop. Repeatable. */
-static void detach(struct content_call *c)
+static void content_call_detach(struct content_call *c)
 {
 	if (c->node == NULL)
 		return;
@@ -52,17 +52,17 @@ static void detach(struct content_call *c)
 
 void content_call_cancel(struct content_call *c)
 {
-	detach(c);
+	content_call_detach(c);
 }
 
-static void end(struct content_call *c, const struct err *e)
+static void content_call_end(struct content_call *c, const struct err *e)
 {
 	const struct content_call_events *events = c->events;
 	struct err copy = { 0 };
 
 	if (e != NULL)
 		copy = *e;
-	detach(c);
+	content_call_detach(c);
 	events->on_end(c, e == NULL ? NULL : &copy);
 }
 
@@ -72,7 +72,7 @@ static void step_soon(struct content_call *c)
 	core_job_add(c->node->core, tenant_find(c->node->core, c->tenant), &c->step);
 }
 
-static void fail(struct content_call *c, const struct err *e)
+static void content_call_fail(struct content_call *c, const struct err *e)
 {
 	if (!c->failed)
 		c->why = *e;
@@ -103,7 +103,7 @@ static int take_record(struct content_call *c, const struct content_record *r, s
 }
 
 /* How many bytes were used. 0: more are needed, or the owner cannot take any now. */
-static size_t take(struct content_call *c, const uint8_t *data, size_t len)
+static size_t content_call_take(struct content_call *c, const uint8_t *data, size_t len)
 {
 	struct content_record r;
 	struct err e = { 0 };
@@ -121,7 +121,7 @@ static size_t take(struct content_call *c, const uint8_t *data, size_t len)
 	if (n == 0)
 		return 0;
 	if (n < 0 || take_record(c, &r, &e) < 0) {
-		fail(c, &e);
+		content_call_fail(c, &e);
 		return len;
 	}
 	return (size_t)n;
@@ -135,7 +135,7 @@ static bool take_some(struct content_call *c)
 
 	while (n > 0 && records++ < PIECE_RECORDS && c->at < c->len && !c->paused && !c->failed &&
 	       !c->answered) {
-		n = take(c, c->bytes + c->at, c->len - c->at);
+		n = content_call_take(c, c->bytes + c->at, c->len - c->at);
 		c->at += n;
 	}
 	if (c->at > 0) {
@@ -160,7 +160,7 @@ static bool read_some(struct content_call *c)
 	return n > 0;
 }
 
-static void watch(struct content_call *c)
+static void content_call_watch(struct content_call *c)
 {
 	struct err e;
 
@@ -168,7 +168,7 @@ static void watch(struct content_call *c)
 		loop_remove(loop_of(c), &c->watch_out);
 	else if (c->watch_out.fd < 0 &&
 		 loop_add(loop_of(c), &c->watch_out, c->out, EPOLLIN, &e) < 0) {
-		fail(c, &e);
+		content_call_fail(c, &e);
 		step_soon(c);
 	}
 }
@@ -182,20 +182,20 @@ static bool on_piece(struct job *j)
 	if (!more && !c->failed && !c->paused && !c->answered)
 		more = read_some(c);
 	if (c->failed) {
-		end(c, &c->why);
+		content_call_end(c, &c->why);
 		return false;
 	}
 	if (c->answered) {
-		end(c, NULL);
+		content_call_end(c, NULL);
 		return false;
 	}
 	if (c->cut_off && !c->paused) {
 		loop_remove(loop_of(c), &c->watch_out);
 		if (c->job_ended) /* else its end calls this again */
-			end(c, &c->job_why);
+			content_call_end(c, &c->job_why);
 		return false;
 	}
-	watch(c);
+	content_call_watch(c);
 	if (more && !c->paused)
 		step_soon(c); /* behind others of the tenant */
 	return false;
@@ -251,7 +251,7 @@ static void on_room(void *arg)
 
 /* ---- the start */
 
-static int admit(const struct volume_node *n, const char *tenant, struct err *e)
+static int content_call_admit(const struct volume_node *n, const char *tenant, struct err *e)
 {
 	unsigned own = 0;
 
@@ -312,7 +312,7 @@ static void on_opened(struct volume_open *o, int fd, const struct err *e)
 		ask_storage(c, fd);
 		return;
 	}
-	fail(c, e);
+	content_call_fail(c, e);
 	step_soon(c);
 }
 
@@ -322,7 +322,7 @@ int content_call_start(struct content_call *c, struct core *core, const struct s
 {
 	struct volume_node *n = volume_node(core);
 
-	if (admit(n, v->tenant, e) < 0)
+	if (content_call_admit(n, v->tenant, e) < 0)
 		return -1;
 	if (r->what == STORAGE_CONTENT_WRITE &&
 	    layers_check_reserve(core_layers(core), ROOM_LEAST, e) < 0)
@@ -344,7 +344,7 @@ int content_call_start(struct content_call *c, struct core *core, const struct s
 	LIST_PUSH(&n->calls, c);
 	n->ncalls++;
 	if (open_pipes(c, r->what == STORAGE_CONTENT_WRITE, e) < 0) {
-		detach(c);
+		content_call_detach(c);
 		return -1;
 	}
 	*c->request = *r;

@@ -133,9 +133,9 @@ int volume_find(struct core *c, const struct tenant *t, const char *which, struc
 }
 
 /* Write a change of the row and its event, both or none. */
-static int save(struct core *c, const struct store_actor *who, const struct store_volume *row,
-		const char *event, int (*how)(struct store *s, const char *id, struct err *e),
-		struct err *e)
+static int volume_save(struct core *c, const struct store_actor *who,
+		       const struct store_volume *row, const char *event,
+		       int (*how)(struct store *s, const char *id, struct err *e), struct err *e)
 {
 	if (store_begin(core_store(c), e) == 0 && how(core_store(c), row->id, e) == 0 &&
 	    event_log_append(c, who, row->tenant, "", "", event, e, "name\t%s\nid\t%s\n", row->name,
@@ -159,7 +159,7 @@ struct volume_file_making {
 	struct store_actor actor;
 };
 
-static void finish(struct volume_file_making *m, const struct err *why)
+static void volume_finish(struct volume_file_making *m, const struct err *why)
 {
 	struct core *c = m->node->core;
 	struct err e = { 0 }, ignored;
@@ -170,7 +170,8 @@ static void finish(struct volume_file_making *m, const struct err *why)
 		e = *why;
 	else if (t == NULL || tenant_row(t)->disabled) /* its volumes are removed already */
 		IGNORED(err_set(&e, ERR_CONFLICT, "the tenant was removed"), "below");
-	else if (save(c, &m->actor, &m->row, "volume.created", store_volume_set_ready, &e) == 0)
+	else if (volume_save(c, &m->actor, &m->row, "volume.created", store_volume_set_ready, &e) ==
+		 0)
 		e.code = ERR_NONE;
 	if (e.code != ERR_NONE) {
 		IGNORED(store_volume_set_dying(core_store(c), m->row.id, &ignored),
@@ -187,7 +188,7 @@ static void on_opened(struct volume_open *o, int fd, const struct err *e)
 {
 	OWN_FD mount = fd;
 
-	finish(o->arg, e);
+	volume_finish(o->arg, e);
 }
 
 /* Mount an image once before the answer, so that a volume reported as made can be used. */
@@ -196,7 +197,7 @@ static void on_made(struct completion *done, const struct err *why)
 	struct volume_file_making *m = done->arg;
 
 	if (why != NULL || m->row.kind != VOLUME_IMAGE) {
-		finish(m, why);
+		volume_finish(m, why);
 		return;
 	}
 	m->open = (struct volume_open){ .on_done = on_opened, .arg = m };
@@ -228,7 +229,7 @@ static void on_tried(struct completion *done, const struct err *why)
 			why = &e;
 	}
 	if (why != NULL)
-		finish(m, why);
+		volume_finish(m, why);
 	else
 		ask_storage(m);
 }
@@ -329,7 +330,7 @@ static int delete_row(struct core *c, const struct store_volume *row, const stru
 		return err_set(e, ERR_CONFLICT, "volume %s: %llu %s it", row->name,
 			       (unsigned long long)uses,
 			       uses == 1 ? "session mounts" : "sessions mount");
-	if (save(c, who, row, "volume.deleted", store_volume_set_dying, e) < 0)
+	if (volume_save(c, who, row, "volume.deleted", store_volume_set_dying, e) < 0)
 		return -1;
 	volume_removal_next(volume_node(c));
 	return 0;
@@ -352,7 +353,7 @@ struct volume_some {
 	unsigned n;
 };
 
-static int note(const struct store_volume *row, void *cookie)
+static int volume_note(const struct store_volume *row, void *cookie)
 {
 	struct volume_some *s = cookie;
 
@@ -368,7 +369,8 @@ static int drop_unmade(struct core *c, struct err *e)
 
 	do {
 		s.n = 0;
-		if (store_volume_each_unready(core_store(c), after, COUNT(s.rows), note, &s, e) < 0)
+		if (store_volume_each_unready(core_store(c), after, COUNT(s.rows), volume_note, &s,
+					      e) < 0)
 			return -1;
 		for (unsigned i = 0; i < s.n; i++) {
 			memcpy(after, s.rows[i].id, sizeof(after));
@@ -380,7 +382,7 @@ static int drop_unmade(struct core *c, struct err *e)
 	return 0;
 }
 
-static int setup(struct core *c, struct err *e)
+static int volume_setup(struct core *c, struct err *e)
 {
 	struct volume_node *n = calloc(1, sizeof(*n));
 
@@ -393,7 +395,7 @@ static int setup(struct core *c, struct err *e)
 	return drop_unmade(c, e);
 }
 
-static void release(struct core *c)
+static void volume_release(struct core *c)
 {
 	struct volume_node *n = volume_node(c);
 
@@ -406,14 +408,14 @@ static void release(struct core *c)
 }
 
 /* Those that a session mounts live until it has ended. */
-static void expire(struct volume_node *n)
+static void volume_expire(struct volume_node *n)
 {
 	struct volume_some s = { .n = 0 };
 	struct err e = { 0 };
 	int done;
 
-	done = store_volume_expired(core_store(n->core), core_now_ms(), COUNT(s.rows), note, &s,
-				    &e);
+	done = store_volume_expired(core_store(n->core), core_now_ms(), COUNT(s.rows), volume_note,
+				    &s, &e);
 	for (unsigned i = 0; done == 0 && i < s.n; i++)
 		done = delete_row(n->core, &s.rows[i], NULL, &e);
 	if (done < 0)
@@ -429,7 +431,7 @@ static void on_second(struct core *c)
 		return;
 	if (now >= n->expiry_ns) {
 		n->expiry_ns = now + 2000 * CLOCK_MS;
-		expire(n);
+		volume_expire(n);
 	}
 	volume_removal_next(n);
 	volume_trial_second(n);
@@ -440,7 +442,7 @@ static bool delete_one(struct core *c, struct tenant *t)
 	struct volume_some s = { .n = 0 };
 	struct err e;
 
-	if (store_volume_list(core_store(c), tenant_row(t)->id, "", 1, note, &s, &e) == 0 &&
+	if (store_volume_list(core_store(c), tenant_row(t)->id, "", 1, volume_note, &s, &e) == 0 &&
 	    (s.n == 0 || delete_row(c, &s.rows[0], NULL, &e) == 0))
 		return s.n > 0;
 	log_error("a volume could not be removed", "tenant=%s error=%s", tenant_row(t)->id, e.msg);
@@ -449,8 +451,8 @@ static bool delete_one(struct core *c, struct tenant *t)
 
 const struct session_part volume_part = {
 	.name = "volumes",
-	.setup = setup,
-	.release = release,
+	.setup = volume_setup,
+	.release = volume_release,
 	.on_second = on_second,
 	.delete_one = delete_one,
 };

@@ -26,7 +26,7 @@ static const struct {
 };
 
 /* A long path is its first bytes and the hash of all. */
-static void shorten(char *path)
+static void file_audit_shorten(char *path)
 {
 	size_t len = strlen(path), n = FILE_AUDIT_PATH_MAX;
 	uint8_t hash[SHA256_SIZE];
@@ -51,7 +51,7 @@ static char *copy_path(const struct session *s, const char *path)
 	memcpy(copy, path, len + 1);
 	if (s != NULL)
 		session_redact(s, copy);
-	shorten(copy);
+	file_audit_shorten(copy);
 	return copy;
 }
 
@@ -86,7 +86,8 @@ void file_audit_add(struct file_audit *f, const void *bytes, size_t n)
 	f->bytes += n;
 }
 
-static int append(struct file_audit *f, struct request *r, const char *how, struct err *e)
+static int file_audit_append(struct file_audit *f, struct request *r, const char *how,
+			     struct err *e)
 {
 	struct audit_record record = { .tenant = f->tenant,
 				       .session = f->session,
@@ -112,7 +113,7 @@ void file_audit_end(struct file_audit *f, struct request *r, const char *how)
 {
 	struct err e = { 0 };
 
-	if (f->type != NULL && r != NULL && append(f, r, how, &e) < 0)
+	if (f->type != NULL && r != NULL && file_audit_append(f, r, how, &e) < 0)
 		log_error("a record of the audit log could not be written",
 			  "session_id=%s type=%s error=%s", f->session, f->type, e.msg);
 	f->type = NULL;

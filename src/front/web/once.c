@@ -65,8 +65,8 @@ static bool is_in_progress(const struct store_once *row)
 }
 
 /* 1, 0 or -1, as once_begin(). */
-static int look(struct request *r, const struct store_once *row, char ret_object[STORE_ID_MAX],
-		struct err *e)
+static int once_look(struct request *r, const struct store_once *row, char ret_object[STORE_ID_MAX],
+		     struct err *e)
 {
 	struct store *store = core_store(r->core);
 	struct store_once before;
@@ -109,7 +109,7 @@ int once_begin(struct request *r, const void *body, size_t len, char ret_object[
 	if (is_in_progress(&row))
 		return err_set(e, ERR_CONFLICT,
 			       "the first request with " HEADER " '%s' has no answer yet", row.key);
-	found = look(r, &row, ret_object, e);
+	found = once_look(r, &row, ret_object, e);
 	if (found < 0)
 		return -1;
 	r->once = calloc(1, sizeof(*r->once));

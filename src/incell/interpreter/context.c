@@ -36,7 +36,7 @@ static bool names_same(const char *a, const char *b)
 }
 
 /* Take text. In place of a variable of the same name, or behind the last. */
-static void put(char **env, size_t *n, char *text)
+static void context_put(char **env, size_t *n, char *text)
 {
 	for (size_t i = 0; i < *n; i++)
 		if (names_same(env[i], text)) {
@@ -91,13 +91,13 @@ static char **session_env_make(const struct buf *json)
 		char *text = strdup(environ[i]);
 
 		if (text != NULL)
-			put(env, &n, text);
+			context_put(env, &n, text);
 	}
 	while (env != NULL && json_read_next(v, &at, &name, &value)) {
 		char *text = make_text(name, value);
 
 		if (text != NULL)
-			put(env, &n, text);
+			context_put(env, &n, text);
 	}
 	return env;
 }
@@ -117,7 +117,7 @@ static struct context *context_of(struct kernel *k)
 }
 
 /* Empty the scratch buffer, and give back a large one. */
-static struct buf *scratch(struct contexts *all)
+static struct buf *context_scratch(struct contexts *all)
 {
 	if (all->line.size > SCRATCH_KEEP)
 		buf_release(&all->line);
@@ -125,7 +125,7 @@ static struct buf *scratch(struct contexts *all)
 	return &all->line;
 }
 
-static void give(struct context *c, struct context_run *x)
+static void context_give(struct context *c, struct context_run *x)
 {
 	struct buf *b = &c->all->line;
 	struct err e;
@@ -155,12 +155,12 @@ static void take_out(struct context_run *x)
  */
 static void end_with(struct context *c, struct context_run *x, const char *why)
 {
-	struct buf *b = scratch(c->all);
+	struct buf *b = context_scratch(c->all);
 
 	if (why != NULL)
 		event_line_failure(b, "ContextRestarting", "Context was restarted", why);
 	event_line_end(b);
-	give(c, x);
+	context_give(c, x);
 	take_out(x);
 	x->calls->on_end(x);
 }
@@ -257,7 +257,7 @@ static void end_all(struct context *c, const char *why)
 /* Send the session's environment to its kernel, if it has one. */
 static void context_send_env(struct context *c)
 {
-	struct buf *b = scratch(c->all);
+	struct buf *b = context_scratch(c->all);
 
 	if (c->all->env.len == 0 || c->kernel.state == KERNEL_NONE)
 		return;
@@ -297,7 +297,7 @@ static int start_kernel(struct context *c, struct err *e)
 }
 
 /* Start the kernel if something waits for it. */
-static void pump(struct context *c)
+static void context_pump(struct context *c)
 {
 	struct err e = { 0 };
 
@@ -320,12 +320,12 @@ static void on_done(struct context *c)
 	if (x != NULL)
 		end_with(c, x, NULL);
 	kernel_pause(&c->kernel, false);
-	pump(c);
+	context_pump(c);
 }
 
 static void on_running_message(struct context *c, const struct kernel_message *m)
 {
-	struct buf *b = scratch(c->all);
+	struct buf *b = context_scratch(c->all);
 
 	switch (m->type) {
 	case KERNEL_MESSAGE_COUNT:
@@ -354,7 +354,7 @@ static void on_running_message(struct context *c, const struct kernel_message *m
 	case KERNEL_MESSAGE_FAILED:
 		break;
 	}
-	give(c, c->running);
+	context_give(c, c->running);
 }
 
 /* The first Python kernel is ready, or cannot be started. */
@@ -372,7 +372,7 @@ static void on_message(struct kernel *k, const struct kernel_message *m)
 		c->was_ready = true;
 		c->retries = 0;
 		end_warming(c);
-		pump(c);
+		context_pump(c);
 	} else if (m->type == KERNEL_MESSAGE_DONE) {
 		if (c->running_id != 0 && m->number == c->running_id)
 			on_done(c);
@@ -390,8 +390,8 @@ static void on_output(struct kernel *k, int stream, uint8_t *bytes, size_t n)
 		return;
 	if (stream == 1 && c->language->file != NULL)
 		n = event_line_rename(bytes, n, c->language->file, c->language->shown);
-	event_line_bytes(scratch(c->all), stream == 0 ? "stdout" : "stderr", bytes, n);
-	give(c, c->running);
+	event_line_bytes(context_scratch(c->all), stream == 0 ? "stdout" : "stderr", bytes, n);
+	context_give(c, c->running);
 }
 
 /* The kernel was dead, or about to die, when it was sent the code. The code has not begun: it runs
@@ -411,7 +411,7 @@ static bool run_again(struct context *c)
 		LIST_PUSH(&c->first, x);
 	}
 	c->waiting++;
-	pump(c);
+	context_pump(c);
 	return true;
 }
 
@@ -472,7 +472,7 @@ int context_run(struct context *c, struct context_run *x, struct err *e)
 	x->accepted = false;
 	LIST_APPEND(&c->last, x);
 	c->waiting++;
-	pump(c);
+	context_pump(c);
 	return 0;
 }
 

@@ -136,7 +136,7 @@ void conn_stream_end(struct http_conn *c)
 /* ---- requests */
 
 /* Refused before it could be read: the connection ends with the answer. */
-static void refuse(struct http_conn *c, int status, const char *why)
+static void http_conn_refuse(struct http_conn *c, int status, const char *why)
 {
 	c->keep_alive = false;
 	c->refused = true;
@@ -150,11 +150,12 @@ static bool add_body(struct http_conn *c, const void *bytes, size_t n)
 	struct err e;
 
 	if (s->body_bytes + n > CONN_BODIES_MAX) {
-		refuse(c, 503, "too much code is waiting");
+		http_conn_refuse(c, 503, "too much code is waiting");
 		return false;
 	}
 	if (buf_add(&c->body, bytes, n, &e) < 0) {
-		refuse(c, e.code == ERR_LIMIT ? 413 : 503, "the body is too large: 17 MiB at most");
+		http_conn_refuse(c, e.code == ERR_LIMIT ? 413 : 503,
+				 "the body is too large: 17 MiB at most");
 		return false;
 	}
 	s->body_bytes += n;
@@ -205,18 +206,19 @@ static bool read_head(struct http_conn *c)
 	if (n > 0)
 		n = http1_request_read(bytes, c->in.len, &r, &fault);
 	if (n <= 0) {
-		refuse(c, fault.status, fault.words);
+		http_conn_refuse(c, fault.status, fault.words);
 		return true;
 	}
 	begin_request(c, &r);
 	buf_consume(&c->in, (size_t)n);
 	c->scanned = 0;
 	if (!is_allowed(c))
-		refuse(c, 403,
-		       "the interpreter runs code as root: inside the sandbox only root may use it "
-		       "(sudo)");
+		http_conn_refuse(c, 403,
+				 "the interpreter runs code as root: inside the sandbox only root "
+				 "may use it "
+				 "(sudo)");
 	else if (c->body_left > CONN_BODY_MAX)
-		refuse(c, 413, "the body is too large: 17 MiB at most");
+		http_conn_refuse(c, 413, "the body is too large: 17 MiB at most");
 	return true;
 }
 
@@ -242,7 +244,8 @@ static bool read_chunks(struct http_conn *c)
 		if (r == CHUNK_END)
 			request_complete(c);
 		else if (r != CHUNK_MORE)
-			refuse(c, r == CHUNK_BAD ? 400 : 413, "malformed or too large body");
+			http_conn_refuse(c, r == CHUNK_BAD ? 400 : 413,
+					 "malformed or too large body");
 		return r != CHUNK_MORE;
 	}
 }

@@ -363,7 +363,7 @@ static void give_back(struct kernel *k)
 static pid_t ending[128];
 static unsigned nending;
 
-static void reap(void)
+static void kernel_process_reap(void)
 {
 	unsigned left = 0;
 
@@ -384,7 +384,7 @@ static void end_process(struct kernel *k)
 	kernel_kill(k);
 	reap_later(k->pid);
 	k->pid = 0;
-	reap();
+	kernel_process_reap();
 }
 
 void kernel_release(struct kernel *k)
@@ -402,17 +402,17 @@ void kernel_fail(struct kernel *k, const char *why)
 	k->calls->on_end(k, why);
 }
 
-static int watch(struct kernel *k, struct loop_fd *f, int fd, struct err *e)
+static int kernel_process_watch(struct kernel *k, struct loop_fd *f, int fd, struct err *e)
 {
 	return loop_add(k->loop, f, fd, EPOLLIN, e);
 }
 
 static int watch_all(struct kernel *k, struct err *e)
 {
-	if (watch(k, &k->channel_io, k->channel, e) < 0)
+	if (kernel_process_watch(k, &k->channel_io, k->channel, e) < 0)
 		return -1;
 	for (int i = 0; i < 2; i++)
-		if (k->out[i] >= 0 && watch(k, &k->out_io[i], k->out[i], e) < 0)
+		if (k->out[i] >= 0 && kernel_process_watch(k, &k->out_io[i], k->out[i], e) < 0)
 			return -1;
 	return 0;
 }
@@ -423,7 +423,7 @@ int kernel_open(struct kernel *k, struct kernel_ends *ret, struct err *e)
 
 	*ret = (struct kernel_ends){ .channel = -1, .out = { -1, -1 } };
 	give_back(k);
-	reap();
+	kernel_process_reap();
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "channel to a kernel");
 	k->channel = pair[0];
@@ -450,8 +450,9 @@ void kernel_take(struct kernel *k, pid_t pid)
 	k->pid = pid;
 	k->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	k->ends_by_channel = k->pidfd < 0 && errno == ENOSYS;
-	if (k->ends_by_channel ? k->channel_io.fd < 0
-			       : k->pidfd < 0 || watch(k, &k->pid_io, k->pidfd, &e) < 0)
+	if (k->ends_by_channel
+		    ? k->channel_io.fd < 0
+		    : k->pidfd < 0 || kernel_process_watch(k, &k->pid_io, k->pidfd, &e) < 0)
 		kernel_fail(k, "it has ended");
 }
 
@@ -642,7 +643,7 @@ static void read_rest(struct kernel *k)
 		kernel_flush_output(k);
 }
 
-static void finish(struct kernel *k)
+static void kernel_process_finish(struct kernel *k)
 {
 	unsigned run = k->run;
 	siginfo_t info = { 0 };
@@ -674,7 +675,7 @@ static void on_exited(struct loop_fd *f, uint32_t events)
 	k->exited = true;
 	loop_remove(k->loop, &k->pid_io);
 	if (!k->paused)
-		finish(k);
+		kernel_process_finish(k);
 }
 
 /* ---- pauses */
@@ -686,7 +687,7 @@ static void on_resume(struct loop_task *t)
 
 	handle_lines(k);
 	if (run == k->run && !k->paused && k->exited)
-		finish(k);
+		kernel_process_finish(k);
 }
 
 void kernel_pause(struct kernel *k, bool paused)

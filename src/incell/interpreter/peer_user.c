@@ -142,7 +142,7 @@ static struct peer_user_found find_once(const struct sought *s)
 	return (struct peer_user_found){ 0 };
 }
 
-static struct peer_user_found find(const struct sought *s, size_t n)
+static struct peer_user_found peer_user_find(const struct sought *s, size_t n)
 {
 	for (size_t i = 0; i < n * TRIES; i++) {
 		struct peer_user_found f = find_once(&s[i % n]);
@@ -167,8 +167,8 @@ static int peer_user_of_tcp(int fd, uid_t *ret, struct err *e)
 	if (is_mapped(&peer) && is_mapped(&own))
 		s[n++] = sought_in(&peer, &own, true);
 	s[n++] = sought_in(&peer, &own, false);
-	first = find(s, n);
-	second = first.inode == 0 ? first : find(s, n);
+	first = peer_user_find(s, n);
+	second = first.inode == 0 ? first : peer_user_find(s, n);
 	if (first.inode == 0 || second.inode != first.inode)
 		return err_set(e, ERR_SYSTEM, "the other end of a connection is not in this cell");
 	*ret = first.uid;

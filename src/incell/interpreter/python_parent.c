@@ -40,7 +40,7 @@ static struct kernel *take_from(struct python_spawn ***last, struct python_spawn
 	return k;
 }
 
-static struct kernel *take(struct python_parent *p, struct python_spawn *s)
+static struct kernel *python_parent_take(struct python_parent *p, struct python_spawn *s)
 {
 	return take_from(&p->last, s);
 }
@@ -121,7 +121,7 @@ int python_parent_spawn(struct python_parent *p, struct kernel *k, const char *c
 
 static void on_spawned(struct python_parent *p, const struct kernel_message *m)
 {
-	struct kernel *k = p->first == NULL ? NULL : take(p, p->first);
+	struct kernel *k = p->first == NULL ? NULL : python_parent_take(p, p->first);
 	bool valid = m->number > 1 && m->number < INT32_MAX;
 
 	if (k != NULL && valid)
@@ -134,7 +134,7 @@ static void on_spawned(struct python_parent *p, const struct kernel_message *m)
 
 static void on_failed(struct python_parent *p, const struct kernel_message *m)
 {
-	struct kernel *k = p->first == NULL ? NULL : take(p, p->first);
+	struct kernel *k = p->first == NULL ? NULL : python_parent_take(p, p->first);
 	struct buf why = BUF_INIT(512);
 	struct err e;
 

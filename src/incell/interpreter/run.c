@@ -196,7 +196,7 @@ static int ready_on_piece(void *arg, const void *bytes, size_t n, struct err *e)
 	return 0;
 }
 
-static int ask(const struct interpreter_options *o, int *ret_status, struct err *e)
+static int run_ask(const struct interpreter_options *o, int *ret_status, struct err *e)
 {
 	int found = -1;
 
@@ -215,7 +215,7 @@ int interpreter_ready(const struct interpreter_options *o)
 	struct err e = { 0 };
 	int status = 0;
 
-	while (ask(o, &status, &e) < 0 || status != 200) {
+	while (run_ask(o, &status, &e) < 0 || status != 200) {
 		if (clock_now_ns() >= end) {
 			(void)fprintf(stderr, "cordon-interpreter: not ready: %s\n",
 				      status == 0 ? e.msg : "Python is still starting");
@@ -288,7 +288,7 @@ static int show_error(struct running *r, struct json_value v, struct err *e)
 }
 
 /* line: with its newline. */
-static int show(struct running *r, const char *line, size_t n, struct err *e)
+static int run_show(struct running *r, const char *line, size_t n, struct err *e)
 {
 	struct json_value v, type;
 
@@ -327,7 +327,7 @@ static int on_piece(void *arg, const void *bytes, size_t n, struct err *e)
 	while ((newline = memchr(r->line.data + before, '\n', r->line.len - before)) != NULL) {
 		size_t end = (size_t)(newline - r->line.data) + 1;
 
-		if (show(r, (const char *)r->line.data + from, end - from, e) < 0)
+		if (run_show(r, (const char *)r->line.data + from, end - from, e) < 0)
 			return -1;
 		from = before = end;
 	}

@@ -43,7 +43,7 @@ static int status_of(const struct err *e)
 	return e->code == ERR_INVALID ? 400 : e->code == ERR_LIMIT ? 429 : 500;
 }
 
-static void fail(struct http_conn *c, const struct err *e)
+static void serve_fail(struct http_conn *c, const struct err *e)
 {
 	conn_text(c, status_of(e), e->msg);
 }
@@ -107,18 +107,18 @@ static struct context *find_context(struct http_conn *c, const struct code_reque
 		return NULL;
 	found = context_get(all, l, r->context_name, r->cwd, &e);
 	if (found == NULL)
-		fail(c, &e);
+		serve_fail(c, &e);
 	return found;
 }
 
-static void execute(struct http_conn *c)
+static void serve_execute(struct http_conn *c)
 {
 	static struct code_request r; /* large */
 	struct context *context;
 	struct err e = { 0 };
 
 	if (code_request_execute((const char *)c->body.data, c->body.len, &r, &e) < 0) {
-		fail(c, &e);
+		serve_fail(c, &e);
 		return;
 	}
 	context = find_context(c, &r);
@@ -128,7 +128,7 @@ static void execute(struct http_conn *c)
 	if (execution_set(&c->execution, r.code, r.env, &e) < 0 ||
 	    context_run(context, &c->execution, &e) < 0) {
 		buf_release(&c->execution.line);
-		fail(c, &e);
+		serve_fail(c, &e);
 		return;
 	}
 	buf_release(&c->body); /* stays counted until the answer is complete */
@@ -196,7 +196,7 @@ static void create_context(struct http_conn *c)
 	struct err e = { 0 };
 
 	if (code_request_context((const char *)c->body.data, c->body.len, &r, &e) < 0) {
-		fail(c, &e);
+		serve_fail(c, &e);
 		return;
 	}
 	l = read_language(c, r.language);
@@ -206,7 +206,7 @@ static void create_context(struct http_conn *c)
 	execution_init(&c->execution, &create_calls);
 	c->execution.only_start = true;
 	if (c->created == NULL || context_run(c->created, &c->execution, &e) < 0)
-		fail(c, &e);
+		serve_fail(c, &e);
 }
 
 static void on_restarted(struct context_run *x)
@@ -224,7 +224,7 @@ static void restart_context(struct http_conn *c, struct context *context)
 	execution_init(&c->execution, &restart_calls);
 	c->execution.only_start = true;
 	if (context_run(context, &c->execution, &e) < 0)
-		fail(c, &e);
+		serve_fail(c, &e);
 }
 
 static void remove_context(struct http_conn *c, struct context *context)
@@ -252,13 +252,13 @@ static void with_context(struct http_conn *c, struct http1_span raw,
 
 /* ---- routes */
 
-static void health(struct http_conn *c)
+static void serve_health(struct http_conn *c)
 {
 	conn_answer(c, 200, "application/json", "\"OK\"", 4);
 }
 
 /* Not of E2B's: for `cordon-interpreter ready`. */
-static void ready(struct http_conn *c)
+static void serve_ready(struct http_conn *c)
 {
 	if (contexts_ready(&c->server->contexts))
 		conn_text(c, 200, "ready");
@@ -277,9 +277,9 @@ static const struct {
 	void (*handle)(struct http_conn *c);
 	void (*with)(struct http_conn *c, struct context *context);
 } routes[] = {
-	{ HTTP1_GET, "/health", health, NULL },
-	{ HTTP1_GET, "/ready", ready, NULL },
-	{ HTTP1_POST, "/execute", execute, NULL },
+	{ HTTP1_GET, "/health", serve_health, NULL },
+	{ HTTP1_GET, "/ready", serve_ready, NULL },
+	{ HTTP1_POST, "/execute", serve_execute, NULL },
 	{ HTTP1_GET, "/contexts", list_contexts, NULL },
 	{ HTTP1_POST, "/contexts", create_context, NULL },
 	{ HTTP1_POST, "/contexts/{id}/restart", NULL, restart_context },
@@ -457,7 +457,7 @@ static const char *default_cwd(void)
 	return stat("/home/user", &st) == 0 && S_ISDIR(st.st_mode) ? "/home/user" : "/";
 }
 
-static int start(struct http_server *s, const struct interpreter_options *o, struct err *e)
+static int serve_start(struct http_server *s, const struct interpreter_options *o, struct err *e)
 {
 	static char kernels[PATH_MAX]; /* kernels run elsewhere */
 
@@ -489,7 +489,7 @@ int interpreter_serve(const struct interpreter_options *o)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGINT, SIG_DFL);
-	if (start(&server, o, &e) < 0 || loop_run(server.loop, &e) < 0) {
+	if (serve_start(&server, o, &e) < 0 || loop_run(server.loop, &e) < 0) {
 		(void)fprintf(stderr, "cordon-interpreter: %s\n", e.msg);
 		return 1;
 	}

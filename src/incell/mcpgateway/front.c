@@ -45,7 +45,7 @@ static void send_fault(struct front_sink *s, const struct mcp_request *r, struct
 }
 
 /* An answer that did not fit becomes one that says so: cordond would wait for a line. */
-static void send(struct front_sink *s, const struct mcp_request *r, struct json *j)
+static void front_send(struct front_sink *s, const struct mcp_request *r, struct json *j)
 {
 	struct mcp_fault f = { 0 };
 
@@ -70,7 +70,7 @@ static void PRINTF(4, 5) send_tool_error(struct front *f, struct front_sink *s,
 	va_end(args);
 	json_init_heap(&j, 65536);
 	mcp_write_tool_error(&j, &f->about, r, text);
-	send(s, r, &j);
+	front_send(s, r, &j);
 	json_release(&j);
 }
 
@@ -127,7 +127,7 @@ static void send_tools(struct front *f, struct front_sink *s, const struct mcp_r
 	else
 		write_page(&j, &f->servers[0].peer.tools, first_of_page(r));
 	mcp_write_result_end(&j);
-	send(s, r, &j);
+	front_send(s, r, &j);
 	json_release(&j);
 }
 
@@ -154,7 +154,7 @@ static void send_result(struct front *f, struct front_sink *s, const struct mcp_
 	if (!f->joined && j.len > PEER_RESULT_MAX)
 		send_tool_error(f, s, r, "the result has more than %u MiB", PEER_RESULT_MAX >> 20);
 	else
-		send(s, r, &j);
+		front_send(s, r, &j);
 	json_release(&j);
 }
 
@@ -294,7 +294,7 @@ static void begin_call(struct front_call *c, struct front_sink *s, const struct 
 /* ---- a message of a client */
 
 /* http: the head of the request. NULL: it came as a line. */
-static void answer(struct front_call *c, struct front_sink *s, const struct mcp_http *http)
+static void front_answer(struct front_call *c, struct front_sink *s, const struct mcp_http *http)
 {
 	struct mcp_fault fault = { 0 };
 	struct json j;
@@ -302,7 +302,7 @@ static void answer(struct front_call *c, struct front_sink *s, const struct mcp_
 	json_init_heap(&j, 65536);
 	switch (mcp_server_answer(&c->front->about, &c->r, &j, &fault)) {
 	case MCP_ANSWERED:
-		send(s, &c->r, &j);
+		front_send(s, &c->r, &j);
 		break;
 	case MCP_REFUSED:
 		send_fault(s, &c->r, &fault);
@@ -355,7 +355,7 @@ void front_http(struct front *f, struct front_sink *s, const struct mcp_http *he
 		send_fault(s, &c->r, &fault);
 		free_call(c);
 	} else {
-		answer(c, s, head);
+		front_answer(c, s, head);
 	}
 }
 
@@ -370,7 +370,7 @@ void front_line(struct front *f, struct front_sink *s, bool *legacy, const char 
 		send_fault(s, &c->r, &fault);
 		free_call(c);
 	} else {
-		answer(c, s, NULL);
+		front_answer(c, s, NULL);
 	}
 }
 

@@ -71,7 +71,7 @@ static void end_conn(struct http_front_conn *c)
 	loop_defer(c->owner->loop, &c->task);
 }
 
-static void flush(struct http_front_conn *c)
+static void http_front_flush(struct http_front_conn *c)
 {
 	if (!c->gone && out_send(c->fd, &c->out) < 0) {
 		end_conn(c);
@@ -153,7 +153,7 @@ static void next_request(struct http_front_conn *c)
 	if (c->out.full)
 		end_conn(c);
 	set_timer(c, IDLE_NS);
-	flush(c);
+	http_front_flush(c);
 	loop_defer(c->owner->loop, &c->task);
 }
 
@@ -193,7 +193,7 @@ static void on_event(struct front_sink *s, const char *json, size_t n)
 	begin_stream(c);
 	put_event(c, json, n);
 	set_timer(c, KEEPALIVE_NS);
-	flush(c);
+	http_front_flush(c);
 }
 
 /* ---- requests */
@@ -265,7 +265,7 @@ static int take_body(struct http_front_conn *c, const struct http1_request *r, s
 	}
 }
 
-static void refuse(struct http_front_conn *c, int status, const char *words)
+static void http_front_refuse(struct http_front_conn *c, int status, const char *words)
 {
 	c->close = true;
 	buf_clear(&c->in);
@@ -273,15 +273,15 @@ static void refuse(struct http_front_conn *c, int status, const char *words)
 }
 
 /* Before any of the body is kept. False: answered. */
-static bool admit(struct http_front_conn *c, const struct http1_request *r)
+static bool http_front_admit(struct http_front_conn *c, const struct http1_request *r)
 {
 	struct http1_span auth;
 
 	if (http1_find(r->headers, r->headers_n, "authorization", &auth) != 1 ||
 	    !is_token(c->owner->token, auth))
-		refuse(c, 401, "the token is missing or wrong\n");
+		http_front_refuse(c, 401, "the token is missing or wrong\n");
 	else if (!http1_span_is(r->path, "/mcp") && !http1_span_is(r->path, "/mcp/"))
-		refuse(c, 404, "only /mcp is here\n");
+		http_front_refuse(c, 404, "only /mcp is here\n");
 	else
 		return true;
 	return false;
@@ -297,22 +297,22 @@ static void read_request(struct http_front_conn *c)
 	if (head == 0 && c->in.len <= HEAD_MAX)
 		return;
 	if (head == 0 || head > HEAD_MAX) {
-		refuse(c, 431, "the head is too large\n");
+		http_front_refuse(c, 431, "the head is too large\n");
 		return;
 	}
 	head = http1_request_read((const char *)c->in.data, c->in.len, &r, &fault);
 	if (head <= 0) {
-		refuse(c, head < 0 ? fault.status : 400, "malformed request\n");
+		http_front_refuse(c, head < 0 ? fault.status : 400, "malformed request\n");
 		return;
 	}
-	if (!admit(c, &r))
+	if (!http_front_admit(c, &r))
 		return;
 	got = take_body(c, &r, (size_t)head, &used);
 	if (got < 0)
-		refuse(c, 413, "the body is malformed or has more than 1 MiB\n");
+		http_front_refuse(c, 413, "the body is malformed or has more than 1 MiB\n");
 	if (got == 0 && r.expect_continue && c->in.len == (size_t)head) {
 		buf_put_text(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
-		flush(c);
+		http_front_flush(c);
 	}
 	if (got == 0)
 		c->scanned = 0; /* the end of the head is looked for again with the rest */
@@ -346,7 +346,7 @@ static void on_timer(struct loop_timer *t)
 	begin_stream(c);
 	put_chunk(c, MCP_KEEPALIVE, sizeof(MCP_KEEPALIVE) - 1);
 	set_timer(c, KEEPALIVE_NS);
-	flush(c);
+	http_front_flush(c);
 }
 
 static void on_conn_ready(struct loop_fd *f, uint32_t events)
@@ -357,7 +357,7 @@ static void on_conn_ready(struct loop_fd *f, uint32_t events)
 	ssize_t n;
 
 	if ((events & EPOLLOUT) != 0)
-		flush(c);
+		http_front_flush(c);
 	if (c->gone || (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0)
 		return;
 	to = buf_reserve(&c->in, 16384, &e);
@@ -372,7 +372,7 @@ static void on_conn_ready(struct loop_fd *f, uint32_t events)
 	if (c->state == CONN_READING)
 		read_request(c);
 	else
-		flush(c);
+		http_front_flush(c);
 }
 
 static void new_conn(struct http_front *h, int fd)

@@ -94,7 +94,7 @@ static void end_conn(struct line_front_conn *c)
 	loop_defer(c->owner->loop, &c->task);
 }
 
-static void flush(struct line_front_conn *c)
+static void line_front_flush(struct line_front_conn *c)
 {
 	if (!c->gone && out_send(c->fd, &c->out) < 0)
 		end_conn(c);
@@ -111,7 +111,7 @@ static void put_line(struct line_front_conn *c, const char *json, size_t n)
 	if (mcp_frame_line(&c->out, json, n, &e) < 0)
 		end_conn(c); /* it asks, and does not read */
 	else
-		flush(c);
+		line_front_flush(c);
 }
 
 static void on_answer(struct front_sink *s, int status, const char *json, size_t n)
@@ -132,7 +132,7 @@ static void on_event(struct front_sink *s, const char *json, size_t n)
 }
 
 /* notifications/cancelled names a request of the same connection. */
-static bool cancel(struct line_front_conn *c, const char *line, size_t n)
+static bool line_front_cancel(struct line_front_conn *c, const char *line, size_t n)
 {
 	struct json_value all, id;
 	struct err e;
@@ -180,7 +180,7 @@ static void on_line(struct line_front_conn *c, const char *line, size_t n)
 		on_greeting(c, line, n);
 		return;
 	}
-	if (n == 0 || cancel(c, line, n))
+	if (n == 0 || line_front_cancel(c, line, n))
 		return;
 	r = c->nrequests < REQUESTS_MAX ? calloc(1, sizeof(*r)) : NULL;
 	if (r == NULL) {
@@ -222,7 +222,7 @@ static void on_conn_ready(struct loop_fd *f, uint32_t events)
 	ssize_t n;
 
 	if ((events & EPOLLOUT) != 0)
-		flush(c);
+		line_front_flush(c);
 	if (c->gone || (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0)
 		return;
 	n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);

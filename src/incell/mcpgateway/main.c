@@ -259,7 +259,7 @@ static void start_servers(struct mcp_gateway *g)
 		server_start(&g->servers[i]);
 }
 
-static int run(struct mcp_gateway *g, struct err *e)
+static int mcpgateway_run(struct mcp_gateway *g, struct err *e)
 {
 	g->loop = loop_new(e);
 	if (g->loop == NULL)
@@ -273,7 +273,7 @@ static int run(struct mcp_gateway *g, struct err *e)
 	return loop_run(g->loop, e);
 }
 
-static int start(struct mcp_gateway *g, bool lines, char *text, struct err *e)
+static int mcpgateway_start(struct mcp_gateway *g, bool lines, char *text, struct err *e)
 {
 	if (gateway_config_read(text, strlen(text), &g->config, e) < 0)
 		return -1;
@@ -296,7 +296,7 @@ static int start(struct mcp_gateway *g, bool lines, char *text, struct err *e)
 		if (g->report < 0)
 			return -1;
 	}
-	return run(g, e);
+	return mcpgateway_run(g, e);
 }
 
 int main(int argc, char **argv)
@@ -316,7 +316,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (start(&g, strcmp(argv[1], "--stdio") == 0, argv[2], &e) < 0) {
+	if (mcpgateway_start(&g, strcmp(argv[1], "--stdio") == 0, argv[2], &e) < 0) {
 		(void)snprintf(words, sizeof(words), "mcp-gateway: %s\n", e.msg);
 		give_up(&g, words);
 	}

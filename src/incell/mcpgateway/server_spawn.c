@@ -114,7 +114,7 @@ void server_spawn_lock(void)
 	locked = true;
 }
 
-static int become(const struct account *a)
+static int server_spawn_become(const struct account *a)
 {
 	if (locked && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -1;
@@ -148,7 +148,7 @@ static void NORETURN run_child(const struct gateway_entry *entry, bool install,
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
 	if (setpgid(0, 0) < 0 || dup2(fds[0], 0) < 0 || dup2(fds[1], 1) < 0 ||
-	    dup2(fds[2], 2) < 0 || become(a) < 0 || chdir("/") < 0)
+	    dup2(fds[2], 2) < 0 || server_spawn_become(a) < 0 || chdir("/") < 0)
 		_exit(126);
 	(void)execve("/bin/sh", (char *const *)(uintptr_t)argv, env);
 	_exit(127);

@@ -15,7 +15,7 @@
 
 #define LOG_BURST 20
 
-static void keep(struct server_words *w, const char *bytes, size_t n)
+static void stdio_server_keep(struct server_words *w, const char *bytes, size_t n)
 {
 	size_t room;
 
@@ -53,7 +53,7 @@ static void log_some(struct server_words *w, size_t n)
 /* The next bytes. */
 static void server_words_add(struct server_words *w, const char *bytes, size_t n)
 {
-	keep(w, bytes, n);
+	stdio_server_keep(w, bytes, n);
 	w->total += n;
 	while (n > 0) {
 		size_t room = sizeof(w->line) - 1 - w->nline, part = n < room ? n : room;
@@ -175,7 +175,7 @@ static void read_last_words(struct stdio_server *s)
 }
 
 /* The program is gone or useless. */
-static void end(struct stdio_server *s, const char *why)
+static void stdio_server_end(struct stdio_server *s, const char *why)
 {
 	struct err e;
 
@@ -208,7 +208,7 @@ static void on_exit_ready(struct loop_fd *f, uint32_t events)
 	char why[64];
 
 	describe_exit(s->pid, why, sizeof(why));
-	end(s, why);
+	stdio_server_end(s, why);
 }
 
 /* ---- its output */
@@ -229,7 +229,7 @@ static void on_out_ready(struct loop_fd *f, uint32_t events)
 	}
 	peer_feed(&s->peer, bytes, (size_t)n);
 	if (s->peer.state == PEER_FAILED)
-		end(s, s->peer.failure);
+		stdio_server_end(s, s->peer.failure);
 	else
 		server_flush(s);
 }
@@ -274,7 +274,7 @@ static void on_in_ready(struct loop_fd *f, uint32_t events)
 
 /* ---- start */
 
-static int watch(struct stdio_server *s, const struct server_pipes *p, struct err *e)
+static int stdio_server_watch(struct stdio_server *s, const struct server_pipes *p, struct err *e)
 {
 	s->pid = p->pid;
 	s->pidfd = p->pidfd;
@@ -297,8 +297,9 @@ void server_start(struct stdio_server *s)
 
 	s->began_ns = clock_now_ns();
 	s->words = (struct server_words){ .name = s->entry->name };
-	if (server_spawn(s->entry, !s->was_ready, &pipes, &e) < 0 || watch(s, &pipes, &e) < 0) {
-		end(s, e.msg);
+	if (server_spawn(s->entry, !s->was_ready, &pipes, &e) < 0 ||
+	    stdio_server_watch(s, &pipes, &e) < 0) {
+		stdio_server_end(s, e.msg);
 		return;
 	}
 	peer_begin(&s->peer);
@@ -310,7 +311,7 @@ static void on_again(struct loop_timer *t)
 	struct stdio_server *s = t->arg;
 
 	if (s->pid > 0)
-		end(s, "it closed its standard output");
+		stdio_server_end(s, "it closed its standard output");
 	else
 		server_start(s);
 }
@@ -322,7 +323,7 @@ void server_tick(struct stdio_server *s)
 	peer_tick(&s->peer);
 	server_words_tick(&s->words);
 	if (s->peer.state == PEER_FAILED)
-		end(s, s->peer.failure);
+		stdio_server_end(s, s->peer.failure);
 	else
 		server_flush(s);
 }

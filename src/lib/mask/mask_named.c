@@ -58,7 +58,7 @@ static bool is_key(uint8_t c)
 }
 
 /* The byte so many places before the end. 0 if there is none, or it is too long ago. */
-static uint8_t back(const struct mask_named *s, uint64_t places)
+static uint8_t mask_named_back(const struct mask_named *s, uint64_t places)
 {
 	if (places == 0 || places > s->n || places > MASK_NAMED_MAX)
 		return 0;
@@ -71,7 +71,7 @@ static void copy_back(const struct mask_named *s, uint64_t n, uint64_t end, char
 	uint64_t len = 0;
 
 	for (uint64_t i = n; i > end; i--)
-		ret[len++] = (char)back(s, i);
+		ret[len++] = (char)mask_named_back(s, i);
 	ret[len] = '\0';
 }
 
@@ -82,27 +82,28 @@ static uint64_t end_of_mail(const struct mask_named *s, uint64_t *ret_end)
 {
 	uint64_t end = 1, at, i, dots = 0, top = 0;
 
-	while (back(s, end) == '.' || back(s, end) == '-' || back(s, end) == '_')
+	while (mask_named_back(s, end) == '.' || mask_named_back(s, end) == '-' ||
+	       mask_named_back(s, end) == '_')
 		end++;
-	for (i = end; (is_letter(back(s, i)) || is_digit(back(s, i)) || back(s, i) == '-' ||
-		       back(s, i) == '.');
+	for (i = end; (is_letter(mask_named_back(s, i)) || is_digit(mask_named_back(s, i)) ||
+		       mask_named_back(s, i) == '-' || mask_named_back(s, i) == '.');
 	     i++) {
-		if (back(s, i) == '.') {
-			if (back(s, i + 1) == '.' || back(s, i + 1) == '@')
+		if (mask_named_back(s, i) == '.') {
+			if (mask_named_back(s, i + 1) == '.' || mask_named_back(s, i + 1) == '@')
 				return 0;
 			dots++;
 		} else if (dots == 0) {
-			if (!is_letter(back(s, i)))
+			if (!is_letter(mask_named_back(s, i)))
 				return 0;
 			top++;
 		}
 	}
-	if (back(s, i) != '@' || dots == 0 || top < 2)
+	if (mask_named_back(s, i) != '@' || dots == 0 || top < 2)
 		return 0;
 	at = i++;
-	while (is_mail(back(s, i)) && back(s, i) != '@' && i - at <= 64)
+	while (is_mail(mask_named_back(s, i)) && mask_named_back(s, i) != '@' && i - at <= 64)
 		i++;
-	while (i > at + 1 && (back(s, i - 1) == '.' || back(s, i - 1) == '-'))
+	while (i > at + 1 && (mask_named_back(s, i - 1) == '.' || mask_named_back(s, i - 1) == '-'))
 		i--;
 	*ret_end = end - 1;
 	return i - 1 > at ? i - 1 - *ret_end : 0;
@@ -126,10 +127,10 @@ static uint64_t end_of_card(const struct mask_named *s)
 	uint8_t digits[19];
 	uint64_t n = 0, group = 0, groups = 1, best = 0, i;
 
-	for (i = 1; n < sizeof(digits) && is_digit(back(s, i)); i++) {
-		uint8_t before = back(s, i + 1);
+	for (i = 1; n < sizeof(digits) && is_digit(mask_named_back(s, i)); i++) {
+		uint8_t before = mask_named_back(s, i + 1);
 
-		digits[n++] = (uint8_t)(back(s, i) - '0');
+		digits[n++] = (uint8_t)(mask_named_back(s, i) - '0');
 		group++;
 		if (is_digit(before))
 			continue;
@@ -153,15 +154,15 @@ static uint64_t end_of_phone(const struct mask_named *s)
 	uint64_t n = 0, gap = 0;
 
 	for (uint64_t i = 1; i < 48; i++) {
-		uint8_t c = back(s, i);
+		uint8_t c = mask_named_back(s, i);
 
 		if (is_digit(c)) {
 			gap = 0;
 			if (++n > 15)
 				return 0;
 		} else if (c == '+') {
-			return n >= 8 && gap == 0 && back(s, i - 1) != '0' &&
-					       !is_word(back(s, i + 1))
+			return n >= 8 && gap == 0 && mask_named_back(s, i - 1) != '0' &&
+					       !is_word(mask_named_back(s, i + 1))
 				       ? i
 				       : 0;
 		} else if (c == '\0' || strchr(" .-/()", c) == NULL || ++gap > 2) {
@@ -192,8 +193,9 @@ static uint64_t end_of_national(const struct mask_named *s)
 			for (at = forms[f]; *at != '\0'; at++, p++)
 				if (*at == 'd' ? !is_digit((uint8_t)*p) : *p != *at)
 					break;
-			if (*at == '\0' && !is_word(back(s, n + 1)) &&
-			    (wrapped || (back(s, n + 1) != '-' && back(s, n + 1) != '.')))
+			if (*at == '\0' && !is_word(mask_named_back(s, n + 1)) &&
+			    (wrapped || (mask_named_back(s, n + 1) != '-' &&
+					 mask_named_back(s, n + 1) != '.')))
 				return n;
 		}
 	}
@@ -242,7 +244,7 @@ static uint64_t end_of_iban(const struct mask_named *s)
 	uint64_t group = 0, groups = 1;
 
 	for (uint64_t i = 1; n > 0; i++) {
-		uint8_t c = back(s, i), before = back(s, i + 1);
+		uint8_t c = mask_named_back(s, i), before = mask_named_back(s, i + 1);
 
 		if (!is_digit(c) && !is_upper(c))
 			return 0;
@@ -269,8 +271,8 @@ static uint64_t end_of_address(const struct mask_named *s, uint64_t *ret_end)
 	char text[64];
 	uint8_t ip[16];
 
-	while (is_address(back(s, n + 1))) {
-		uint8_t c = back(s, ++n);
+	while (is_address(mask_named_back(s, n + 1))) {
+		uint8_t c = mask_named_back(s, ++n);
 
 		if (c == ':' && colons++ == 0)
 			port = n;
@@ -278,12 +280,13 @@ static uint64_t end_of_address(const struct mask_named *s, uint64_t *ret_end)
 		if (n > 50)
 			return 0;
 	}
-	if (is_word(back(s, n + 1)) || (dots < 3 && colons < 2))
+	if (is_word(mask_named_back(s, n + 1)) || (dots < 3 && colons < 2))
 		return 0;
 	if (colons == 1) /* "192.0.2.1:80" */
 		end = port;
 	while (end < n &&
-	       (back(s, end + 1) == '.' || (back(s, end + 1) == ':' && back(s, end + 2) != ':')))
+	       (mask_named_back(s, end + 1) == '.' ||
+		(mask_named_back(s, end + 1) == ':' && mask_named_back(s, end + 2) != ':')))
 		end++;
 	copy_back(s, n, end, text);
 	*ret_end = end;
@@ -346,7 +349,7 @@ static void key_step(struct mask_named *s, uint8_t c, mask_named_fn *found, void
 		found(arg, MASK_TOKEN, s->key_from, s->n + 1);
 		return;
 	}
-	if (s->key_n == 0 && (is_word(back(s, 1)) || !is_letter(c)))
+	if (s->key_n == 0 && (is_word(mask_named_back(s, 1)) || !is_letter(c)))
 		return;
 	if (s->key_n == 0) {
 		s->key_from = s->n;
@@ -378,7 +381,7 @@ static void named_found(struct mask_named *s, enum mask_name name, uint64_t n, u
 static void named_look(struct mask_named *s, unsigned names, uint8_t next, mask_named_fn *found,
 		       void *arg)
 {
-	uint8_t prev = back(s, 1);
+	uint8_t prev = mask_named_back(s, 1);
 	bool digit = is_digit(prev) && !is_word(next);
 	uint64_t end = 0, n;
 

@@ -53,7 +53,7 @@ static size_t line_length(const struct advisories *a, size_t at)
 }
 
 /* Compare the beginning of a line with the key. */
-static int compare(const struct advisories *a, size_t at, const char *key, size_t nkey)
+static int advisories_compare(const struct advisories *a, size_t at, const char *key, size_t nkey)
 {
 	size_t n = line_length(a, at);
 	int order = memcmp(a->text + at, key, n < nkey ? n : nkey);
@@ -71,7 +71,7 @@ static size_t lower_bound(const struct advisories *a, const char *key, size_t nk
 
 		if (start < low)
 			start = low; /* the line is longer than any valid line */
-		if (compare(a, start, key, nkey) < 0)
+		if (advisories_compare(a, start, key, nkey) < 0)
 			low = start + line_length(a, start) + 1;
 		else
 			high = start;
@@ -103,7 +103,8 @@ static bool find(const struct advisories *a, enum ecosystem eco, const char *nam
 			 version[0] == '\0' ? "" : " ");
 	size_t at = lower_bound(a, key, (size_t)n);
 
-	if (n < 0 || (size_t)n >= sizeof(key) || at >= a->n || compare(a, at, key, (size_t)n) != 0)
+	if (n < 0 || (size_t)n >= sizeof(key) || at >= a->n ||
+	    advisories_compare(a, at, key, (size_t)n) != 0)
 		return false;
 	copy_id(a, at, ret);
 	return true;

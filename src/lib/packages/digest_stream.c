@@ -10,7 +10,7 @@ struct digest_stream {
 	bool failed;
 };
 
-static const EVP_MD *method(enum digest_alg alg)
+static const EVP_MD *digest_stream_method(enum digest_alg alg)
 {
 	switch (alg) {
 	case DIGEST_SHA1:
@@ -31,7 +31,7 @@ static const EVP_MD *method(enum digest_alg alg)
 
 struct digest_stream *digest_stream_new(enum digest_alg alg, struct err *e)
 {
-	const EVP_MD *md = method(alg);
+	const EVP_MD *md = digest_stream_method(alg);
 	struct digest_stream *s;
 
 	if (md == NULL) {

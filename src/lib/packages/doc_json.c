@@ -75,7 +75,7 @@ void doc_json_refuse(struct doc_json *j, enum err_code code, const char *why)
 	j->code = code;
 }
 
-static void malformed(struct doc_json *j)
+static void doc_json_malformed(struct doc_json *j)
 {
 	doc_json_refuse(j, ERR_INVALID, "the document is not JSON");
 }
@@ -94,7 +94,7 @@ bool doc_json_key_is(const struct doc_json *j, const char *name)
 	       strcmp(j->key, name) == 0;
 }
 
-static void tell(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n)
+static void doc_json_tell(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n)
 {
 	if (j->fault == NULL)
 		j->on(j, ev, bytes, n);
@@ -110,7 +110,7 @@ static void mark_odd(struct doc_json *j)
 		j->odd = true;
 }
 
-static void put(struct doc_json *j, unsigned c)
+static void doc_json_put(struct doc_json *j, unsigned c)
 {
 	char *to = j->in_key ? j->key : j->text;
 	size_t *n = j->in_key ? &j->nkey : &j->ntext;
@@ -146,21 +146,21 @@ static void put_bytes(struct doc_json *j, const char *p, size_t n)
 static void put_code(struct doc_json *j, unsigned c)
 {
 	if (c < 0x80) {
-		put(j, c);
+		doc_json_put(j, c);
 		return;
 	}
 	if (c < 0x800) {
-		put(j, 0xc0 | c >> 6);
+		doc_json_put(j, 0xc0 | c >> 6);
 	} else {
 		if (c < 0x10000) {
-			put(j, 0xe0 | c >> 12);
+			doc_json_put(j, 0xe0 | c >> 12);
 		} else {
-			put(j, 0xf0 | c >> 18);
-			put(j, 0x80 | (c >> 12 & 0x3f));
+			doc_json_put(j, 0xf0 | c >> 18);
+			doc_json_put(j, 0x80 | (c >> 12 & 0x3f));
 		}
-		put(j, 0x80 | (c >> 6 & 0x3f));
+		doc_json_put(j, 0x80 | (c >> 6 & 0x3f));
 	}
-	put(j, 0x80 | (c & 0x3f));
+	doc_json_put(j, 0x80 | (c & 0x3f));
 }
 
 /* A high surrogate without its low half is no character. */
@@ -193,10 +193,10 @@ static void end_unit(struct doc_json *j)
 }
 
 /* Keep the raw bytes of a name, pass on those of a text. */
-static void raw(struct doc_json *j, const char *p, size_t n)
+static void doc_json_raw(struct doc_json *j, const char *p, size_t n)
 {
 	if (!j->in_key) {
-		tell(j, DOC_RAW, p, n);
+		doc_json_tell(j, DOC_RAW, p, n);
 		return;
 	}
 	if (n > sizeof(j->raw) - j->nraw) {
@@ -218,9 +218,9 @@ static void begin_string(struct doc_json *j, bool key)
 	} else {
 		j->ntext = 0;
 		j->want = j->odd = false;
-		tell(j, DOC_STRING, NULL, 0);
+		doc_json_tell(j, DOC_STRING, NULL, 0);
 	}
-	raw(j, "\"", 1);
+	doc_json_raw(j, "\"", 1);
 }
 
 static bool is_utf8(const char *text, size_t n)
@@ -244,13 +244,13 @@ static void end_string(struct doc_json *j)
 		j->key[j->nkey] = '\0';
 		j->key_odd = j->key_odd || !is_utf8(j->key, j->nkey);
 		j->state = COLON;
-		tell(j, DOC_KEY, j->raw, j->nraw);
+		doc_json_tell(j, DOC_KEY, j->raw, j->nraw);
 		return;
 	}
 	j->text[j->ntext] = '\0';
 	j->odd = j->odd || !is_utf8(j->text, j->ntext);
 	j->state = AFTER;
-	tell(j, DOC_STRING_END, NULL, 0);
+	doc_json_tell(j, DOC_STRING_END, NULL, 0);
 }
 
 static void in_escape(struct doc_json *j, char c)
@@ -262,10 +262,10 @@ static void in_escape(struct doc_json *j, char c)
 		j->state = HEX;
 		j->digits = j->unit = 0;
 	} else if (at == NULL) {
-		malformed(j);
+		doc_json_malformed(j);
 	} else {
 		end_high(j);
-		put(j, (unsigned char)to[at - from]);
+		doc_json_put(j, (unsigned char)to[at - from]);
 		j->state = STRING;
 	}
 }
@@ -279,7 +279,7 @@ static void in_hex(struct doc_json *j, char c)
 	} else if (lower >= 'a' && lower <= 'f') {
 		digit = lower - 'a' + 10;
 	} else {
-		malformed(j);
+		doc_json_malformed(j);
 		return;
 	}
 	j->unit = j->unit << 4 | digit;
@@ -289,7 +289,7 @@ static void in_hex(struct doc_json *j, char c)
 
 /* Take plain bytes of a string, up to its end, an escape or the end of the piece. Return their
  * number. */
-static size_t plain(struct doc_json *j, const char *p, size_t n)
+static size_t doc_json_plain(struct doc_json *j, const char *p, size_t n)
 {
 	size_t i = 0;
 
@@ -299,22 +299,22 @@ static size_t plain(struct doc_json *j, const char *p, size_t n)
 		return 0;
 	end_high(j);
 	put_bytes(j, p, i);
-	raw(j, p, i);
+	doc_json_raw(j, p, i);
 	return i;
 }
 
 /* Take at least one byte of a string. Return their number. */
 static size_t in_string(struct doc_json *j, const char *p, size_t n)
 {
-	size_t i = j->state == STRING ? plain(j, p, n) : 0;
+	size_t i = j->state == STRING ? doc_json_plain(j, p, n) : 0;
 
 	if (i == n || j->fault != NULL)
 		return i > 0 ? i : 1;
 	if ((unsigned char)p[i] < 0x20) {
-		malformed(j);
+		doc_json_malformed(j);
 		return i + 1;
 	}
-	raw(j, p + i, 1);
+	doc_json_raw(j, p + i, 1);
 	if (j->state == ESCAPE)
 		in_escape(j, p[i]);
 	else if (j->state == HEX)
@@ -341,18 +341,18 @@ static void open_level(struct doc_json *j, bool array)
 	j->array = array;
 	j->state = array ? VALUE_OR_END : KEY_OR_END;
 	j->opening = true;
-	tell(j, DOC_OPEN, NULL, 0);
+	doc_json_tell(j, DOC_OPEN, NULL, 0);
 	j->opening = false;
 }
 
 static void close_level(struct doc_json *j, bool array)
 {
 	if (j->depth == 0 || doc_json_in_array(j) != array) {
-		malformed(j);
+		doc_json_malformed(j);
 		return;
 	}
 	j->array = array;
-	tell(j, DOC_CLOSE, NULL, 0);
+	doc_json_tell(j, DOC_CLOSE, NULL, 0);
 	j->depth--;
 	j->state = AFTER;
 }
@@ -364,8 +364,8 @@ static void end_word(struct doc_json *j)
 	j->state = AFTER;
 	if (strcmp(j->word, "true") != 0 && strcmp(j->word, "false") != 0 &&
 	    strcmp(j->word, "null") != 0 && !doc_json_is_number(j->word))
-		malformed(j);
-	tell(j, DOC_WORD, j->word, j->nword);
+		doc_json_malformed(j);
+	doc_json_tell(j, DOC_WORD, j->word, j->nword);
 }
 
 static void in_word(struct doc_json *j, char c)
@@ -387,7 +387,7 @@ static void begin_value(struct doc_json *j, char c)
 		j->nword = 0;
 		in_word(j, c);
 	} else {
-		malformed(j);
+		doc_json_malformed(j);
 	}
 }
 
@@ -398,7 +398,7 @@ static void after_value(struct doc_json *j, char c)
 	else if (c == ',' && j->depth > 0)
 		j->state = doc_json_in_array(j) ? VALUE : KEY;
 	else
-		malformed(j);
+		doc_json_malformed(j);
 }
 
 static void in_key_place(struct doc_json *j, char c)
@@ -408,11 +408,11 @@ static void in_key_place(struct doc_json *j, char c)
 	else if (c == '}' && j->state == KEY_OR_END)
 		close_level(j, false);
 	else
-		malformed(j);
+		doc_json_malformed(j);
 }
 
 /* Between tokens, blanks are skipped and the state decides. */
-static void between(struct doc_json *j, char c)
+static void doc_json_between(struct doc_json *j, char c)
 {
 	if (c == ' ' || c == '\n' || c == '\r' || c == '\t')
 		return;
@@ -423,7 +423,7 @@ static void between(struct doc_json *j, char c)
 	} else if (j->state == COLON) {
 		j->state = VALUE;
 		if (c != ':')
-			malformed(j);
+			doc_json_malformed(j);
 	} else if (j->state == VALUE_OR_END && c == ']') {
 		close_level(j, true);
 	} else {
@@ -431,7 +431,7 @@ static void between(struct doc_json *j, char c)
 	}
 }
 
-static size_t step(struct doc_json *j, const char *p, size_t n)
+static size_t doc_json_step(struct doc_json *j, const char *p, size_t n)
 {
 	if (j->state == STRING || j->state == ESCAPE || j->state == HEX)
 		return in_string(j, p, n);
@@ -442,11 +442,11 @@ static size_t step(struct doc_json *j, const char *p, size_t n)
 	if (j->state == WORD)
 		end_word(j);
 	if (j->fault == NULL)
-		between(j, *p);
+		doc_json_between(j, *p);
 	return 1;
 }
 
-static int report(const struct doc_json *j, struct err *e)
+static int doc_json_report(const struct doc_json *j, struct err *e)
 {
 	return j->fault == NULL ? 0 : err_set(e, j->code, "%s", j->fault);
 }
@@ -456,8 +456,8 @@ int doc_json_feed(struct doc_json *j, const void *bytes, size_t n, struct err *e
 	const char *p = bytes;
 
 	for (size_t i = 0; i < n && j->fault == NULL;)
-		i += step(j, p + i, n - i);
-	return report(j, e);
+		i += doc_json_step(j, p + i, n - i);
+	return doc_json_report(j, e);
 }
 
 int doc_json_end(struct doc_json *j, struct err *e)
@@ -465,6 +465,6 @@ int doc_json_end(struct doc_json *j, struct err *e)
 	if (j->fault == NULL && j->state == WORD)
 		end_word(j);
 	if (j->depth > 0 || j->state != AFTER)
-		malformed(j);
-	return report(j, e);
+		doc_json_malformed(j);
+	return doc_json_report(j, e);
 }

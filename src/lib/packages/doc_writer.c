@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Place a comma, unless the value is the first in its container. */
-static void comma(struct doc_writer *w)
+static void doc_writer_comma(struct doc_writer *w)
 {
 	if (w->depth == 0)
 		return;
@@ -15,7 +15,7 @@ static void comma(struct doc_writer *w)
 
 void doc_writer_value(struct doc_writer *w, const char *name, size_t n)
 {
-	comma(w);
+	doc_writer_comma(w);
 	if (name == NULL || w->depth == 0)
 		return;
 	buf_put(w->out, name, n);
@@ -42,7 +42,7 @@ void doc_writer_raw(struct doc_writer *w, const char *bytes, size_t n)
 
 void doc_writer_member(struct doc_writer *w, const char *name)
 {
-	comma(w);
+	doc_writer_comma(w);
 	doc_writer_text(w, name);
 	buf_put(w->out, ":", 1);
 }

@@ -32,8 +32,8 @@ size_t facts_memory(const struct facts_table *t)
 }
 
 /* Make room for one more element. */
-static int grow(void **array, size_t n, size_t *room, size_t each, size_t most, const char *what,
-		struct err *e)
+static int facts_table_grow(void **array, size_t n, size_t *room, size_t each, size_t most,
+			    const char *what, struct err *e)
 {
 	size_t want = *room == 0 ? 16 : *room * 2;
 	void *more;
@@ -54,8 +54,8 @@ static int grow(void **array, size_t n, size_t *room, size_t each, size_t most, 
 
 int facts_add(struct facts_table *t, uint32_t *ret, struct err *e)
 {
-	if (grow((void **)&t->facts, t->n, &t->room, sizeof(*t->facts), PACKAGE_META_FACTS,
-		 "versions or files", e) < 0)
+	if (facts_table_grow((void **)&t->facts, t->n, &t->room, sizeof(*t->facts),
+			     PACKAGE_META_FACTS, "versions or files", e) < 0)
 		return -1;
 	if (facts_memory(t) > PACKAGE_META_MEMORY)
 		return err_set(e, ERR_LIMIT, "the metadata has too many long names");
@@ -70,7 +70,7 @@ const char *facts_text(const struct facts_table *t, uint32_t at)
 }
 
 /* Keep a text. Offset 0 is the empty text. */
-static int keep(struct facts_table *t, const char *text, uint32_t *ret, struct err *e)
+static int facts_table_keep(struct facts_table *t, const char *text, uint32_t *ret, struct err *e)
 {
 	*ret = 0;
 	if (text[0] == '\0')
@@ -132,7 +132,8 @@ static int index_grow(struct facts_index *x, struct err *e)
 	return 0;
 }
 
-static uint32_t find(const struct facts_table *t, const struct facts_index *x, const char *text)
+static uint32_t facts_table_find(const struct facts_table *t, const struct facts_index *x,
+				 const char *text)
 {
 	struct facts_slot *slot = x->n == 0 || text[0] == '\0'
 					  ? NULL
@@ -143,12 +144,12 @@ static uint32_t find(const struct facts_table *t, const struct facts_index *x, c
 
 uint32_t facts_find_version(const struct facts_table *t, const char *version)
 {
-	return find(t, &t->by_version, version);
+	return facts_table_find(t, &t->by_version, version);
 }
 
 uint32_t facts_find_file(const struct facts_table *t, const char *file)
 {
-	return find(t, &t->by_file, file);
+	return facts_table_find(t, &t->by_file, file);
 }
 
 /* Put a fact into an index. *ret_other: the fact that already has the text. */
@@ -180,7 +181,7 @@ int facts_set_version(struct facts_table *t, uint32_t fact, const char *version,
 {
 	uint32_t other;
 
-	if (keep(t, version, &t->facts[fact].version, e) < 0)
+	if (facts_table_keep(t, version, &t->facts[fact].version, e) < 0)
 		return -1;
 	return index_put(t, &t->by_version, fact, &other, e);
 }
@@ -189,7 +190,7 @@ int facts_set_file(struct facts_table *t, uint32_t fact, const char *file, struc
 {
 	uint32_t other;
 
-	if (keep(t, file, &t->facts[fact].file, e) < 0 ||
+	if (facts_table_keep(t, file, &t->facts[fact].file, e) < 0 ||
 	    index_put(t, &t->by_file, fact, &other, e) < 0)
 		return -1;
 	if (other != FACTS_NONE)
@@ -203,9 +204,10 @@ int facts_add_tag(struct facts_table *t, const char *name, const char *version, 
 {
 	struct facts_tag tag;
 
-	if (grow((void **)&t->tags, t->ntags, &t->tag_room, sizeof(*t->tags), PACKAGE_META_TAGS,
-		 "tags", e) < 0 ||
-	    keep(t, name, &tag.name, e) < 0 || keep(t, version, &tag.version, e) < 0)
+	if (facts_table_grow((void **)&t->tags, t->ntags, &t->tag_room, sizeof(*t->tags),
+			     PACKAGE_META_TAGS, "tags", e) < 0 ||
+	    facts_table_keep(t, name, &tag.name, e) < 0 ||
+	    facts_table_keep(t, version, &tag.version, e) < 0)
 		return -1;
 	t->tags[t->ntags++] = tag;
 	return 0;
@@ -213,8 +215,8 @@ int facts_add_tag(struct facts_table *t, const char *name, const char *version, 
 
 int facts_add_order(struct facts_table *t, uint32_t fact, struct err *e)
 {
-	if (grow((void **)&t->order, t->norder, &t->order_room, sizeof(*t->order),
-		 (size_t)2 * PACKAGE_META_FACTS, "files", e) < 0)
+	if (facts_table_grow((void **)&t->order, t->norder, &t->order_room, sizeof(*t->order),
+			     (size_t)2 * PACKAGE_META_FACTS, "files", e) < 0)
 		return -1;
 	t->order[t->norder++] = fact;
 	return 0;
@@ -227,7 +229,7 @@ void facts_set_digest(struct fact *f, const struct digest *d)
 }
 
 /* Slots keep their memory. */
-static void clear(struct facts_index *x)
+static void facts_table_clear(struct facts_index *x)
 {
 	x->n = 0;
 	if (x->nslots > 0)
@@ -245,8 +247,8 @@ static int keep_listed(struct facts_table *t, size_t most)
 	t->compacts_indexes = t->compact_n < t->n;
 	if (t->compacts_indexes) {
 		t->n = t->compact_n;
-		clear(&t->by_version);
-		clear(&t->by_file);
+		facts_table_clear(&t->by_version);
+		facts_table_clear(&t->by_file);
 	}
 	t->compact_at = 0;
 	return t->compacts_indexes;

@@ -53,8 +53,9 @@ static int check_size(const struct gunzip *g, struct err *e)
 }
 
 /* Call inflate once. Return 1: call again, 0: all input is used. */
-static int step(struct gunzip *g, int (*on_bytes)(void *, const void *, size_t, struct err *),
-		void *arg, struct err *e)
+static int gunzip_step(struct gunzip *g,
+		       int (*on_bytes)(void *, const void *, size_t, struct err *), void *arg,
+		       struct err *e)
 {
 	size_t before = g->z.avail_in, n;
 	int rc;
@@ -89,7 +90,7 @@ int gunzip_feed(struct gunzip *g, const void *bytes, size_t n,
 	g->z.next_in = bytes;
 	g->z.avail_in = (uInt)n;
 	while (more > 0)
-		more = step(g, on_bytes, arg, e);
+		more = gunzip_step(g, on_bytes, arg, e);
 	return more;
 }
 

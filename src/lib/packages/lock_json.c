@@ -12,7 +12,7 @@
 
 /* Is the text near the end of the list? Entries of one version are close to each other in
  * lockfiles. */
-static bool has(const json_t *list, const char *text)
+static bool lock_json_has(const json_t *list, const char *text)
 {
 	size_t n = json_array_size(list), from = n > 64 ? n - 64 : 0;
 
@@ -42,7 +42,7 @@ static int add(json_t *list, const char *version, const struct digest *d, struct
 	if (d != NULL)
 		write_digest(d, digest);
 	(void)snprintf(text, sizeof(text), "%s%s%s", version, d == NULL ? "" : " ", digest);
-	if (has(list, text))
+	if (lock_json_has(list, text))
 		return 0;
 	if (json_array_append_new(list, json_string(text)) < 0)
 		return err_set(e, ERR_SYSTEM, "no memory for pins");

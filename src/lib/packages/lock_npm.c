@@ -151,13 +151,13 @@ static int take_entry(struct npm *r, const struct lock_npm_entry *x)
 	return take_rest(r, x);
 }
 
-static void next(struct npm *r, struct json_value *ret)
+static void lock_npm_next(struct npm *r, struct json_value *ret)
 {
 	if (!json_read_step(&r->p, r->end, ret))
 		*ret = (struct json_value){ 0 };
 }
 
-static bool opens(struct json_value v)
+static bool lock_npm_opens(struct json_value v)
 {
 	return v.kind == JSON_READ_OBJECT || v.kind == JSON_READ_ARRAY;
 }
@@ -188,7 +188,7 @@ static void read_entry(struct npm *r)
 	struct json_value v;
 
 	*x = (struct lock_npm_entry){ 0 };
-	next(r, &x->key);
+	lock_npm_next(r, &x->key);
 	if (x->key.kind == JSON_READ_NONE) {
 		/* The object was a member of the entry around it. */
 		r->state = r->depth == 0 ? AT_END : AT_MEMBER;
@@ -196,7 +196,7 @@ static void read_entry(struct npm *r)
 		return;
 	}
 	x->line = line_of(r, x->key.p);
-	next(r, &v);
+	lock_npm_next(r, &v);
 	r->state = v.kind == JSON_READ_OBJECT ? AT_MEMBER : BEHIND_ENTRY;
 	r->skipped = v.kind == JSON_READ_ARRAY;
 }
@@ -207,19 +207,19 @@ static void read_member(struct npm *r)
 	struct lock_npm_entry *x = &r->open[r->depth];
 	struct json_value key, v;
 
-	next(r, &key);
+	lock_npm_next(r, &key);
 	if (key.kind == JSON_READ_NONE) {
 		r->state = BEHIND_ENTRY;
 		return;
 	}
-	next(r, &v);
+	lock_npm_next(r, &v);
 	take_member(x, key, v);
 	if (r->nested && v.kind == JSON_READ_OBJECT && json_read_is(key, "dependencies") &&
 	    r->depth + 1 < DEPTH_MAX) {
 		r->depth++;
 		r->state = AT_ENTRY;
 	} else {
-		r->skipped = opens(v);
+		r->skipped = lock_npm_opens(v);
 	}
 }
 
@@ -228,12 +228,12 @@ static void skip_value(struct npm *r)
 {
 	struct json_value v;
 
-	next(r, &v);
-	r->skipped += opens(v);
+	lock_npm_next(r, &v);
+	r->skipped += lock_npm_opens(v);
 	r->skipped -= v.kind == JSON_READ_NONE;
 }
 
-static int step(struct lock_out *o)
+static int lock_npm_step(struct lock_out *o)
 {
 	struct npm *r = o->state;
 
@@ -253,7 +253,7 @@ static int step(struct lock_out *o)
 	return r->state != AT_END;
 }
 
-static int begin(struct lock_out *o)
+static int lock_npm_begin(struct lock_out *o)
 {
 	struct npm *r = o->state;
 	struct json_value all, entries;
@@ -279,10 +279,10 @@ static int begin(struct lock_out *o)
 const struct lock_format lock_npm = { .start = "package-lock.json",
 				      .end = "",
 				      .state = sizeof(struct npm),
-				      .begin = begin,
-				      .step = step };
+				      .begin = lock_npm_begin,
+				      .step = lock_npm_step };
 const struct lock_format lock_shrinkwrap = { .start = "npm-shrinkwrap.json",
 					     .end = "",
 					     .state = sizeof(struct npm),
-					     .begin = begin,
-					     .step = step };
+					     .begin = lock_npm_begin,
+					     .step = lock_npm_step };

@@ -25,7 +25,7 @@ static bool is(struct lock_pnpm_text t, const char *text)
 	return t.n == strlen(text) && memcmp(t.p, text, t.n) == 0;
 }
 
-static struct lock_pnpm_text unquoted(struct lock_pnpm_text t)
+static struct lock_pnpm_text lock_pnpm_unquoted(struct lock_pnpm_text t)
 {
 	if (t.n >= 2 && (t.p[0] == '\'' || t.p[0] == '"') && t.p[t.n - 1] == t.p[0])
 		return (struct lock_pnpm_text){ t.p + 1, t.n - 2 };
@@ -101,7 +101,8 @@ static int begin_entry(struct pnpm *r, struct lock_pnpm_text t)
 		return lock_fail(r->o, r->line, "an entry must have a colon");
 	if (lock_begin(r->o, ECO_NPM, r->line) < 0)
 		return -1;
-	return take_key(r, unquoted((struct lock_pnpm_text){ t.p, (size_t)(colon - t.p) }));
+	return take_key(r,
+			lock_pnpm_unquoted((struct lock_pnpm_text){ t.p, (size_t)(colon - t.p) }));
 }
 
 /* Read one "key: value" of the resolution. */
@@ -113,7 +114,7 @@ static int take_part(struct pnpm *r, struct lock_pnpm_text t)
 	if (colon == NULL)
 		return 0;
 	value = (struct lock_pnpm_text){ colon + 1, t.n - key.n - 1 };
-	value = unquoted(without_blanks(value));
+	value = lock_pnpm_unquoted(without_blanks(value));
 	if (is(key, "integrity"))
 		return lock_sri(r->o, r->line, value.p, value.n);
 	if (is(key, "directory") || is(key, "repo") || is(key, "commit"))
@@ -197,7 +198,7 @@ static int read_format(struct pnpm *r, const char *text, size_t len)
 	return 0;
 }
 
-static int begin(struct lock_out *o)
+static int lock_pnpm_begin(struct lock_out *o)
 {
 	struct pnpm *r = o->state;
 
@@ -216,5 +217,5 @@ static int on_line(struct lock_out *o)
 const struct lock_format lock_pnpm = { .start = "pnpm-lock.yaml",
 				       .end = "",
 				       .state = sizeof(struct pnpm),
-				       .begin = begin,
+				       .begin = lock_pnpm_begin,
 				       .line = on_line };

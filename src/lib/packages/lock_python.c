@@ -80,8 +80,8 @@ static int take_old_file(struct python *r, const struct toml_event *v)
 	return lock_end(r->o);
 }
 
-static int begin(struct lock_out *o, const char *packages,
-		 int (*on_event)(void *arg, const struct toml_event *event))
+static int lock_python_begin(struct lock_out *o, const char *packages,
+			     int (*on_event)(void *arg, const struct toml_event *event))
 {
 	struct python *r = o->state;
 
@@ -92,7 +92,7 @@ static int begin(struct lock_out *o, const char *packages,
 	return 0;
 }
 
-static int step(struct lock_out *o)
+static int lock_python_step(struct lock_out *o)
 {
 	struct python *r = o->state;
 
@@ -122,14 +122,14 @@ static int on_poetry(void *arg, const struct toml_event *v)
 
 static int begin_poetry(struct lock_out *o)
 {
-	return begin(o, "package", on_poetry);
+	return lock_python_begin(o, "package", on_poetry);
 }
 
 const struct lock_format lock_poetry = { .start = "poetry.lock",
 					 .end = "",
 					 .state = sizeof(struct python),
 					 .begin = begin_poetry,
-					 .step = step };
+					 .step = lock_python_step };
 
 static int on_uv(void *arg, const struct toml_event *v)
 {
@@ -151,14 +151,14 @@ static int on_uv(void *arg, const struct toml_event *v)
 
 static int begin_uv(struct lock_out *o)
 {
-	return begin(o, "package", on_uv);
+	return lock_python_begin(o, "package", on_uv);
 }
 
 const struct lock_format lock_uv = { .start = "uv.lock",
 				     .end = "",
 				     .state = sizeof(struct python),
 				     .begin = begin_uv,
-				     .step = step };
+				     .step = lock_python_step };
 
 /* Read "wheels.hashes.sha256" and similar keys. Unknown algorithms are skipped. */
 static int take_hash(struct python *r, const struct toml_event *v, const char *name)
@@ -191,17 +191,17 @@ static int on_pylock(void *arg, const struct toml_event *v)
 
 static int begin_pylock(struct lock_out *o)
 {
-	return begin(o, "packages", on_pylock);
+	return lock_python_begin(o, "packages", on_pylock);
 }
 
 const struct lock_format lock_pylock = { .start = "pylock.toml",
 					 .end = "",
 					 .state = sizeof(struct python),
 					 .begin = begin_pylock,
-					 .step = step };
+					 .step = lock_python_step };
 
 const struct lock_format lock_pylock_named = { .start = "pylock.",
 					       .end = ".toml",
 					       .state = sizeof(struct python),
 					       .begin = begin_pylock,
-					       .step = step };
+					       .step = lock_python_step };

@@ -7,7 +7,7 @@
 
 #include "lib/packages/package_chars.h"
 
-static bool at(const struct toml *t, char c)
+static bool lock_toml_at(const struct toml *t, char c)
 {
 	return t->p < t->end && *t->p == c;
 }
@@ -33,17 +33,17 @@ static void skip_lines(struct toml *t)
 {
 	for (;;) {
 		skip_blanks(t);
-		if (at(t, '#'))
+		if (lock_toml_at(t, '#'))
 			while (t->p < t->end && *t->p != '\n')
 				t->p++;
-		if (!at(t, '\n'))
+		if (!lock_toml_at(t, '\n'))
 			return;
 		t->p++;
 		t->line++;
 	}
 }
 
-static int emit(struct toml *t, enum toml_kind kind, const char *p, size_t n, bool text)
+static int lock_toml_emit(struct toml *t, enum toml_kind kind, const char *p, size_t n, bool text)
 {
 	const struct toml_event event = { .kind = kind,
 					  .line = t->line,
@@ -57,7 +57,7 @@ static int emit(struct toml *t, enum toml_kind kind, const char *p, size_t n, bo
 }
 
 /* Read a quoted text. p stands at the quote. */
-static int quoted(struct toml *t, const char **ret, size_t *ret_n)
+static int lock_toml_quoted(struct toml *t, const char **ret, size_t *ret_n)
 {
 	const char q = *t->p;
 	bool multi = at_thrice(t, q);
@@ -95,15 +95,15 @@ static int add_key(struct toml *t, char *path, const char *p, size_t n)
 }
 
 /* Add a.b."c" to the path. */
-static int key(struct toml *t, char *path)
+static int lock_toml_key(struct toml *t, char *path)
 {
 	for (;;) {
 		const char *p = t->p;
 		size_t n = 0;
 
 		skip_blanks(t);
-		if (at(t, '"') || at(t, '\'')) {
-			if (quoted(t, &p, &n) < 0)
+		if (lock_toml_at(t, '"') || lock_toml_at(t, '\'')) {
+			if (lock_toml_quoted(t, &p, &n) < 0)
 				return -1;
 		} else {
 			for (p = t->p; t->p < t->end &&
@@ -116,7 +116,7 @@ static int key(struct toml *t, char *path)
 		if (add_key(t, path, p, n) < 0)
 			return -1;
 		skip_blanks(t);
-		if (!at(t, '.'))
+		if (!lock_toml_at(t, '.'))
 			return 0;
 		t->p++;
 	}
@@ -139,7 +139,7 @@ static int open_list(struct toml *t)
 {
 	if (t->depth == TOML_DEPTH_MAX)
 		return lock_fail(t->o, t->line, "nested too deeply");
-	t->open[t->depth].close = at(t, '[') ? ']' : '}';
+	t->open[t->depth].close = lock_toml_at(t, '[') ? ']' : '}';
 	t->open[t->depth].key = strlen(t->key);
 	t->depth++;
 	t->p++;
@@ -148,13 +148,14 @@ static int open_list(struct toml *t)
 }
 
 /* A value without members. */
-static int scalar(struct toml *t)
+static int lock_toml_scalar(struct toml *t)
 {
 	const char *p = t->p;
 	size_t n = 0;
 
-	if (at(t, '"') || at(t, '\''))
-		return quoted(t, &p, &n) < 0 ? -1 : emit(t, TOML_VALUE, p, n, true);
+	if (lock_toml_at(t, '"') || lock_toml_at(t, '\''))
+		return lock_toml_quoted(t, &p, &n) < 0 ? -1
+						       : lock_toml_emit(t, TOML_VALUE, p, n, true);
 	while (t->p < t->end && !package_is_one_of(*t->p, ",]}\n#"))
 		t->p++;
 	n = (size_t)(t->p - p);
@@ -162,37 +163,37 @@ static int scalar(struct toml *t)
 		n--;
 	if (n == 0)
 		return lock_fail(t->o, t->line, "a value must stand here");
-	return emit(t, TOML_VALUE, p, n, false);
+	return lock_toml_emit(t, TOML_VALUE, p, n, false);
 }
 
 /* The members of an array or inline table come in later steps. */
-static int value(struct toml *t)
+static int lock_toml_value(struct toml *t)
 {
-	if (at(t, '[') || at(t, '{'))
+	if (lock_toml_at(t, '[') || lock_toml_at(t, '{'))
 		return open_list(t);
-	if (scalar(t) < 0)
+	if (lock_toml_scalar(t) < 0)
 		return -1;
 	value_ends(t);
 	return 0;
 }
 
-static int pair(struct toml *t)
+static int lock_toml_pair(struct toml *t)
 {
-	if (key(t, t->key) < 0)
+	if (lock_toml_key(t, t->key) < 0)
 		return -1;
-	if (!at(t, '='))
+	if (!lock_toml_at(t, '='))
 		return lock_fail(t->o, t->line, "a '=' must stand here");
 	t->p++;
 	skip_blanks(t);
-	return value(t);
+	return lock_toml_value(t);
 }
 
-static int member(struct toml *t)
+static int lock_toml_member(struct toml *t)
 {
 	const char close = t->open[t->depth - 1].close;
 
 	skip_lines(t);
-	if (at(t, close)) {
+	if (lock_toml_at(t, close)) {
 		t->p++;
 		t->depth--;
 		value_ends(t);
@@ -200,7 +201,7 @@ static int member(struct toml *t)
 	}
 	if (t->p == t->end)
 		return lock_fail(t->o, t->line, "a '%c' is missing", close);
-	return close == ']' ? value(t) : pair(t);
+	return close == ']' ? lock_toml_value(t) : lock_toml_pair(t);
 }
 
 static int behind_member(struct toml *t)
@@ -208,27 +209,27 @@ static int behind_member(struct toml *t)
 	const char close = t->open[t->depth - 1].close;
 
 	skip_lines(t);
-	if (at(t, ','))
+	if (lock_toml_at(t, ','))
 		t->p++;
-	else if (!at(t, close))
+	else if (!lock_toml_at(t, close))
 		return lock_fail(t->o, t->line, "a comma or '%c' must stand here", close);
 	t->state = TOML_AT_MEMBER;
 	return 0;
 }
 
-static int table(struct toml *t)
+static int lock_toml_table(struct toml *t)
 {
 	bool many = at_twice(t, '[');
 
 	t->p += many ? 2 : 1;
 	t->table[0] = '\0';
-	if (key(t, t->table) < 0)
+	if (lock_toml_key(t, t->table) < 0)
 		return -1;
-	if (!(many ? at_twice(t, ']') : at(t, ']')))
+	if (!(many ? at_twice(t, ']') : lock_toml_at(t, ']')))
 		return lock_fail(t->o, t->line, "the name of a table is not closed");
 	t->p += many ? 2 : 1;
 	t->state = TOML_BEHIND_TOP;
-	return emit(t, many ? TOML_ARRAY_TABLE : TOML_TABLE, "", 0, false);
+	return lock_toml_emit(t, many ? TOML_ARRAY_TABLE : TOML_TABLE, "", 0, false);
 }
 
 static int behind_top(struct toml *t)
@@ -240,13 +241,13 @@ static int behind_top(struct toml *t)
 	return 0;
 }
 
-static int step(struct toml *t)
+static int lock_toml_step(struct toml *t)
 {
 	switch (t->state) {
 	case TOML_BEHIND_TOP:
 		return behind_top(t);
 	case TOML_AT_MEMBER:
-		return member(t);
+		return lock_toml_member(t);
 	case TOML_BEHIND_MEMBER:
 		return behind_member(t);
 	case TOML_AT_TOP:
@@ -255,7 +256,7 @@ static int step(struct toml *t)
 	skip_lines(t);
 	if (t->p == t->end)
 		return 0;
-	return at(t, '[') ? table(t) : pair(t);
+	return lock_toml_at(t, '[') ? lock_toml_table(t) : lock_toml_pair(t);
 }
 
 void toml_begin(struct toml *t, struct lock_out *o,
@@ -268,7 +269,7 @@ void toml_begin(struct toml *t, struct lock_out *o,
 
 int toml_step(struct toml *t)
 {
-	if (step(t) < 0)
+	if (lock_toml_step(t) < 0)
 		return -1;
 	t->o->at = t->p;
 	return t->p < t->end || t->state != TOML_AT_TOP ? 1 : 0;

@@ -24,7 +24,7 @@ static bool starts_with(struct lock_yarn_text t, const char *start)
 	return t.n >= strlen(start) && memcmp(t.p, start, strlen(start)) == 0;
 }
 
-static struct lock_yarn_text unquoted(struct lock_yarn_text t)
+static struct lock_yarn_text lock_yarn_unquoted(struct lock_yarn_text t)
 {
 	if (t.n >= 2 && t.p[0] == '"' && t.p[t.n - 1] == '"')
 		return (struct lock_yarn_text){ t.p + 1, t.n - 2 };
@@ -155,12 +155,12 @@ static int read_member(struct yarn *r, struct lock_yarn_text t)
 		return 0;
 	if (r->later && key.n > 0 && key.p[key.n - 1] == ':')
 		key.n--;
-	return take_member(
-		r, key,
-		unquoted((struct lock_yarn_text){ space + 1, t.n - (size_t)(space + 1 - t.p) }));
+	return take_member(r, key,
+			   lock_yarn_unquoted((struct lock_yarn_text){
+				   space + 1, t.n - (size_t)(space + 1 - t.p) }));
 }
 
-static int begin(struct lock_out *o)
+static int lock_yarn_begin(struct lock_out *o)
 {
 	((struct yarn *)o->state)->o = o;
 	return 0;
@@ -181,7 +181,7 @@ static int on_line(struct lock_out *o)
 	return 0;
 }
 
-static int finish(struct lock_out *o)
+static int lock_yarn_finish(struct lock_out *o)
 {
 	return end_entry(o->state);
 }
@@ -189,6 +189,6 @@ static int finish(struct lock_out *o)
 const struct lock_format lock_yarn = { .start = "yarn.lock",
 				       .end = "",
 				       .state = sizeof(struct yarn),
-				       .begin = begin,
+				       .begin = lock_yarn_begin,
 				       .line = on_line,
-				       .finish = finish };
+				       .finish = lock_yarn_finish };

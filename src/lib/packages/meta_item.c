@@ -43,7 +43,7 @@ void meta_item_begin(struct meta_item *it)
 	*it = (struct meta_item){ .fact = FACTS_NONE };
 }
 
-static int digit(char c)
+static int meta_item_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -61,8 +61,8 @@ static bool file_name(const char *p, size_t n, char ret[PACKAGE_FILE_MAX])
 		int c = (unsigned char)p[i];
 
 		if (c == '%') {
-			int high = i + 2 < n ? digit(p[i + 1]) : -1;
-			int low = high < 0 ? -1 : digit(p[i + 2]);
+			int high = i + 2 < n ? meta_item_digit(p[i + 1]) : -1;
+			int low = high < 0 ? -1 : meta_item_digit(p[i + 2]);
 
 			if (low < 0)
 				return false;

@@ -28,7 +28,7 @@ static const struct package_row rows[] = {
 };
 
 /* The path behind dists/, "" in a flat repository. */
-static struct package_span suite(struct package_span rest)
+static struct package_span package_apt_suite(struct package_span rest)
 {
 	for (size_t i = 0; i + 6 <= rest.n; i++)
 		if ((i == 0 || rest.p[i - 1] == '/') && memcmp(rest.p + i, "dists/", 6) == 0)
@@ -61,12 +61,14 @@ static bool read_row(const struct package_row *row, const struct package_match *
 	if (!package_rest_ok(m->rest))
 		return false;
 	if (row->form == FORM_APT_RELEASE)
-		return package_span_text(suite(m->rest), ret->version, sizeof(ret->version));
+		return package_span_text(package_apt_suite(m->rest), ret->version,
+					 sizeof(ret->version));
 	if (row->form == FORM_APT_BY_HASH)
 		return read_by_hash(m, ret);
 	if (row->kind != PACKAGE_FILE)
 		return true;
-	return suite(m->rest).n == 0 && package_take_file(m->file, ret) && package_file_apt(ret);
+	return package_apt_suite(m->rest).n == 0 && package_take_file(m->file, ret) &&
+	       package_file_apt(ret);
 }
 
 const struct package_table package_table_apt = { rows, sizeof(rows) / sizeof(rows[0]), read_row };

@@ -173,7 +173,7 @@ static bool by_ending(const char *path, const char *file, size_t n, struct packa
 }
 
 /* The length of the escape at the end of the path, or 0. */
-static size_t escape(const char *path, size_t n, const char *text)
+static size_t package_direct_escape(const char *path, size_t n, const char *text)
 {
 	return n > 2 && strncasecmp(path + n - 3, text, 3) == 0 ? 3 : 0;
 }
@@ -185,7 +185,8 @@ static size_t without_end(const char *path, size_t n)
 	for (;;) {
 		if (n > 0 && strchr("/.+", path[n - 1]) != NULL)
 			n--;
-		else if (escape(path, n, "%2f") > 0 || escape(path, n, "%20") > 0)
+		else if (package_direct_escape(path, n, "%2f") > 0 ||
+			 package_direct_escape(path, n, "%20") > 0)
 			n -= 3;
 		else
 			return n;
@@ -198,7 +199,7 @@ static size_t without_parameter(const char *path, const char *file, size_t n)
 	for (; path + n > file; n--)
 		if (path[n - 1] == ';')
 			return n - 1;
-		else if (escape(path, n, "%3b") > 0)
+		else if (package_direct_escape(path, n, "%3b") > 0)
 			return n - 3;
 	return 0;
 }

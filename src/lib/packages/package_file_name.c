@@ -8,7 +8,7 @@
 
 #include "lib/packages/package_chars.h"
 
-static struct package_span span(const char *p, size_t n)
+static struct package_span package_file_name_span(const char *p, size_t n)
 {
 	return (struct package_span){ p, n };
 }
@@ -45,8 +45,8 @@ static bool read_sdist(struct package_request *ret, size_t n)
 	size_t at = package_file_cut(ret->file, n);
 
 	ret->source = true;
-	return at != 0 && package_take_name(span(ret->file, at - 1), ret) &&
-	       package_take_version(span(ret->file + at, n - at), ret);
+	return at != 0 && package_take_name(package_file_name_span(ret->file, at - 1), ret) &&
+	       package_take_version(package_file_name_span(ret->file + at, n - at), ret);
 }
 
 /* Read NAME-VERSION(-BUILD)-PYTHON-ABI-PLATFORM. */
@@ -60,7 +60,7 @@ static bool read_wheel(struct package_request *ret, size_t n)
 			continue;
 		if (count == 6 || i == start)
 			return false;
-		parts[count++] = span(ret->file + start, i - start);
+		parts[count++] = package_file_name_span(ret->file + start, i - start);
 		start = i + 1;
 	}
 	if (count < 5 || (count == 6 && !package_is_digit(parts[2].p[0])))
@@ -126,8 +126,10 @@ bool package_file_apt(struct package_request *ret)
 	}
 	if (end == 0 || last <= first + 1 || (ret->source && strchr(first + 1, '_') != NULL))
 		return false;
-	return package_take_name(span(ret->file, (size_t)(first - ret->file)), ret) &&
-	       package_take_version(span(first + 1, (size_t)(last - first - 1)), ret);
+	return package_take_name(package_file_name_span(ret->file, (size_t)(first - ret->file)),
+				 ret) &&
+	       package_take_version(package_file_name_span(first + 1, (size_t)(last - first - 1)),
+				    ret);
 }
 
 /* The version of a gem begins at the only part that begins with a digit. If there are several (a
@@ -171,6 +173,6 @@ bool package_file_gem(struct package_request *ret)
 		return false;
 	while (at + len < n && ret->file[at + len] != '-')
 		len++;
-	return package_take_name(span(ret->file, at - 1), ret) &&
-	       package_take_version(span(ret->file + at, len), ret);
+	return package_take_name(package_file_name_span(ret->file, at - 1), ret) &&
+	       package_take_version(package_file_name_span(ret->file + at, len), ret);
 }

@@ -71,7 +71,7 @@ struct parts {
 /* The kind of an archive, by the word behind the repository's name. */
 enum archive { IS_NONE, IS_ARCHIVE, IS_REF, IS_RELEASE, IS_LATEST };
 
-static bool cut(const char *path, struct parts *ret)
+static bool package_git_cut(const char *path, struct parts *ret)
 {
 	ret->n = 0;
 	for (const char *p = path; *p == '/';) {
@@ -132,7 +132,7 @@ static size_t find_word(const struct parts *s)
 }
 
 /* Join segments to one text, from index `from` to before `to`. */
-static struct package_span between(const struct parts *s, size_t from, size_t to)
+static struct package_span package_git_between(const struct parts *s, size_t from, size_t to)
 {
 	if (from >= to || to > s->n)
 		return (struct package_span){ "", 0 };
@@ -189,9 +189,9 @@ static bool take_archive(const struct parts *s, size_t i, struct package_request
 	enum archive kind = archive_at(s, at);
 	size_t from = at + (kind == IS_LATEST ? 3 : kind == IS_RELEASE ? 2 : 1);
 	bool has_file = kind == IS_LATEST || kind == IS_RELEASE || (of_gitlab && s->n > from + 1);
-	struct package_span version = between(s, from, has_file ? s->n - 1 : s->n);
+	struct package_span version = package_git_between(s, from, has_file ? s->n - 1 : s->n);
 
-	if (from >= s->n || !package_take_name(without_git(between(s, 0, i)), ret) ||
+	if (from >= s->n || !package_take_name(without_git(package_git_between(s, 0, i)), ret) ||
 	    (has_file && !package_take_file(s->at[s->n - 1], ret)))
 		return false;
 	if (kind == IS_LATEST)
@@ -209,7 +209,7 @@ bool package_git_archive(const char *method, const char *path, struct package_re
 
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		return false;
-	if (!cut(path, &s))
+	if (!package_git_cut(path, &s))
 		return false;
 	i = find_word(&s);
 	*ret = (struct package_request){

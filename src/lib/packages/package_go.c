@@ -23,7 +23,7 @@ static const struct package_row rows[] = {
 };
 
 /* Undo "!x". False: a capital, or "!" without a small letter. */
-static bool unescape(struct package_span s, char *ret, size_t cap)
+static bool package_go_unescape(struct package_span s, char *ret, size_t cap)
 {
 	char text[PACKAGE_NAME_MAX];
 	size_t out = 0;
@@ -48,16 +48,17 @@ static bool unescape(struct package_span s, char *ret, size_t cap)
 	return true;
 }
 
-static bool take(struct package_span name, struct package_span version, struct package_request *ret)
+static bool package_go_take(struct package_span name, struct package_span version,
+			    struct package_request *ret)
 {
 	char module[PACKAGE_NAME_MAX], text[PACKAGE_VERSION_MAX];
 
-	if (!unescape(name, module, sizeof(module)) ||
+	if (!package_go_unescape(name, module, sizeof(module)) ||
 	    !package_take_name((struct package_span){ module, strlen(module) }, ret))
 		return false;
 	if (version.p == NULL)
 		return true;
-	return unescape(version, text, sizeof(text)) &&
+	return package_go_unescape(version, text, sizeof(text)) &&
 	       package_take_version((struct package_span){ text, strlen(text) }, ret);
 }
 
@@ -67,8 +68,8 @@ static bool read_lookup(struct package_span rest, struct package_request *ret)
 	const char *at = memchr(rest.p, '@', rest.n);
 	size_t n = at == NULL ? 0 : (size_t)(at - rest.p);
 
-	return at != NULL && take((struct package_span){ rest.p, n },
-				  (struct package_span){ at + 1, rest.n - n - 1 }, ret);
+	return at != NULL && package_go_take((struct package_span){ rest.p, n },
+					     (struct package_span){ at + 1, rest.n - n - 1 }, ret);
 }
 
 static bool is_number(const char *p, size_t n)
@@ -123,7 +124,7 @@ static bool read_row(const struct package_row *row, const struct package_match *
 		return read_lookup(m->rest, ret);
 	if (row->kind == PACKAGE_KEY)
 		return m->rest.p == NULL || is_tile(m->rest);
-	if (!take(m->name, m->version, ret))
+	if (!package_go_take(m->name, m->version, ret))
 		return false;
 	return (row->form != FORM_GO_MOD && row->form != FORM_GO_ZIP) || ret->version[0] == 'v';
 }

@@ -55,8 +55,8 @@ static bool fits_host(const struct package_request *r, bool host_is_files)
 	return r->kind == PACKAGE_FILE || r->kind == PACKAGE_FILEMETA || r->kind == PACKAGE_PUBLISH;
 }
 
-static bool find(enum ecosystem eco, const char *method, const char *path, const char *query,
-		 struct package_request *ret)
+static bool package_request_find(enum ecosystem eco, const char *method, const char *path,
+				 const char *query, struct package_request *ret)
 {
 	if (eco == ECO_GIT && package_git_archive(method, path, ret))
 		return true;
@@ -78,7 +78,8 @@ void package_request_read(enum ecosystem eco, bool host_is_files, const char *me
 		memcpy(copy, path, n + 1);
 		if (eco == ECO_NPM)
 			write_scope(copy);
-		if (find(eco, method, copy, query, ret) && fits_host(ret, host_is_files))
+		if (package_request_find(eco, method, copy, query, ret) &&
+		    fits_host(ret, host_is_files))
 			return;
 	}
 	*ret = (struct package_request){ .ecosystem = eco,

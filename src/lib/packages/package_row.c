@@ -15,7 +15,7 @@ struct segments {
 };
 
 /* False: an empty segment, or too many segments. */
-static bool cut(const char *path, struct segments *ret)
+static bool package_row_cut(const char *path, struct segments *ret)
 {
 	ret->n = 0;
 	if (path[0] != '/')
@@ -38,7 +38,7 @@ static bool starts_with(struct package_span s, const char *text, size_t n)
 
 /* Keep the segment of a token. Tokens differ in their first letter. "{name}" and "{names}" are kept
  * alike. */
-static void keep(const char *token, struct package_span s, struct package_match *ret)
+static void package_row_keep(const char *token, struct package_span s, struct package_match *ret)
 {
 	if (token[1] == 'n')
 		ret->name = s;
@@ -85,12 +85,12 @@ static bool segment_fits(struct package_span pattern, struct package_span s,
 	    memcmp(s.p + s.n - behind, close + 1, behind) != 0)
 		return false;
 	s = (struct package_span){ s.p + before, s.n - before - behind };
-	keep(open, s, ret);
+	package_row_keep(open, s, ret);
 	return is_harmless(open, s);
 }
 
 /* The segments of a token, including the slashes between them. */
-static struct package_span joined(const struct segments *path, size_t from, size_t n)
+static struct package_span package_row_joined(const struct segments *path, size_t from, size_t n)
 {
 	const struct package_span *last;
 
@@ -119,7 +119,7 @@ static bool path_fits_row(const struct segments *pattern, const struct segments 
 		}
 		if (n < left + (pattern->at[i].n == 7))
 			return false;
-		keep(pattern->at[i].p, joined(path, at, n - left), ret);
+		package_row_keep(pattern->at[i].p, package_row_joined(path, at, n - left), ret);
 		at += n - left;
 	}
 	return at == path->n;
@@ -140,12 +140,13 @@ bool package_table_find(enum ecosystem eco, const struct package_table *t, const
 	struct segments cut_path, cut_row;
 	struct package_match m;
 
-	if (cut(path, &cut_path))
+	if (package_row_cut(path, &cut_path))
 		for (size_t i = 0; i < t->n; i++) {
 			const struct package_row *row = &t->rows[i];
 
 			if (strcmp(as, row->method) != 0 || !query_fits(row->query, query) ||
-			    !cut(row->pattern, &cut_row) || !path_fits_row(&cut_row, &cut_path, &m))
+			    !package_row_cut(row->pattern, &cut_row) ||
+			    !path_fits_row(&cut_row, &cut_path, &m))
 				continue;
 			*ret = (struct package_request){ .ecosystem = eco,
 							 .kind = row->kind,

@@ -39,7 +39,7 @@ static json_shaper *shaper_of(const struct package_shape *s)
 }
 
 /* Can the document be answered in the requested form? */
-static bool fits(const struct package_shape_spec *spec)
+static bool package_shape_fits(const struct package_shape_spec *spec)
 {
 	enum package_doc doc = spec->meta->doc;
 
@@ -54,7 +54,7 @@ struct package_shape *package_shape_new(const struct package_shape_spec *spec, s
 {
 	struct package_shape *s;
 
-	if (!fits(spec)) {
+	if (!package_shape_fits(spec)) {
 		(void)err_set(e, ERR_INVALID, "this document cannot be answered in that form");
 		return NULL;
 	}

@@ -38,14 +38,14 @@ static bool is_any(struct segment s, const char *const *list, size_t n)
 #define IS_ANY(s, list) is_any((s), (list), sizeof(list) / sizeof((list)[0]))
 
 /* The length of a slash in either spelling, or 0. */
-static size_t slash(const char *p)
+static size_t package_spelling_slash(const char *p)
 {
 	if (p[0] == '/')
 		return 1;
 	return p[0] == '%' && strncasecmp(p, "%2f", 3) == 0 ? 3 : 0;
 }
 
-static struct segment trimmed(const char *p, size_t n)
+static struct segment package_spelling_trimmed(const char *p, size_t n)
 {
 	const char *parameter = memchr(p, ';', n);
 
@@ -62,19 +62,19 @@ static struct segment trimmed(const char *p, size_t n)
 }
 
 /* Take the next non-empty segment. False: the path has ended. */
-static bool next(const char **at, struct segment *ret)
+static bool package_spelling_next(const char **at, struct segment *ret)
 {
 	for (;;) {
 		const char *start;
 
-		while (slash(*at) > 0)
-			*at += slash(*at);
+		while (package_spelling_slash(*at) > 0)
+			*at += package_spelling_slash(*at);
 		if (**at == '\0')
 			return false;
 		start = *at;
-		while (**at != '\0' && slash(*at) == 0)
+		while (**at != '\0' && package_spelling_slash(*at) == 0)
 			(*at)++;
-		*ret = trimmed(start, (size_t)(*at - start));
+		*ret = package_spelling_trimmed(start, (size_t)(*at - start));
 		if (ret->n > 0)
 			return true;
 	}
@@ -136,7 +136,7 @@ bool package_spelling_resembles(enum ecosystem eco, bool at_registry, const char
 	struct window w = { .at = { { "", 0 }, { "", 0 }, { "", 0 } } };
 	struct segment now;
 
-	for (size_t i = 0; next(&path, &now); i++) {
+	for (size_t i = 0; package_spelling_next(&path, &now); i++) {
 		w.at[2] = w.at[1];
 		w.at[1] = w.at[0];
 		w.at[0] = now;

@@ -7,7 +7,7 @@
 
 #define DAY_S 86400
 
-static bool number(const char **p, unsigned digits, int *ret)
+static bool package_time_number(const char **p, unsigned digits, int *ret)
 {
 	*ret = 0;
 	for (unsigned i = 0; i < digits; i++, ++*p) {
@@ -18,7 +18,7 @@ static bool number(const char **p, unsigned digits, int *ret)
 	return true;
 }
 
-static bool sign(const char **p, const char *any_of)
+static bool package_time_sign(const char **p, const char *any_of)
 {
 	if (**p == '\0' || strchr(any_of, **p) == NULL)
 		return false;
@@ -27,7 +27,7 @@ static bool sign(const char **p, const char *any_of)
 }
 
 /* Days since 1970-01-01. */
-static int64_t days(int year, int month, int day)
+static int64_t package_time_days(int year, int month, int day)
 {
 	int64_t y = month <= 2 ? year - 1 : year, era = y / 400, of_era = y - era * 400;
 	int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
@@ -47,11 +47,12 @@ static bool read_day(const char **p, int64_t *ret)
 {
 	int year, month, day;
 
-	if (!number(p, 4, &year) || !sign(p, "-") || !number(p, 2, &month) || !sign(p, "-") ||
-	    !number(p, 2, &day) || month < 1 || month > 12 || day < 1 ||
+	if (!package_time_number(p, 4, &year) || !package_time_sign(p, "-") ||
+	    !package_time_number(p, 2, &month) || !package_time_sign(p, "-") ||
+	    !package_time_number(p, 2, &day) || month < 1 || month > 12 || day < 1 ||
 	    day > month_days(year, month) || year < 1970)
 		return false;
-	*ret = days(year, month, day);
+	*ret = package_time_days(year, month, day);
 	return true;
 }
 
@@ -61,11 +62,11 @@ static bool read_fraction(const char **p, int *ret)
 	int digit, scale = 100;
 
 	*ret = 0;
-	if (!sign(p, ".,"))
+	if (!package_time_sign(p, ".,"))
 		return true;
 	if (**p < '0' || **p > '9')
 		return false;
-	for (; number(p, 1, &digit); scale /= 10)
+	for (; package_time_number(p, 1, &digit); scale /= 10)
 		*ret += digit * scale;
 	return true;
 }
@@ -77,10 +78,11 @@ static bool read_zone(const char **p, int *ret_s)
 	int hours, minutes;
 
 	*ret_s = 0;
-	if (**p == '\0' || sign(p, "Zz"))
+	if (**p == '\0' || package_time_sign(p, "Zz"))
 		return true;
-	if (!sign(p, "+-") || !number(p, 2, &hours) || (sign(p, ":") && **p == '\0') ||
-	    !number(p, 2, &minutes) || hours > 23 || minutes > 59)
+	if (!package_time_sign(p, "+-") || !package_time_number(p, 2, &hours) ||
+	    (package_time_sign(p, ":") && **p == '\0') || !package_time_number(p, 2, &minutes) ||
+	    hours > 23 || minutes > 59)
 		return false;
 	*ret_s = (hours * 3600 + minutes * 60) * (minus ? -1 : 1);
 	return true;
@@ -92,10 +94,11 @@ bool package_time_read(const char *text, uint64_t *ret_ms)
 	int hour, minute, second, ms, zone;
 	int64_t day, s;
 
-	if (!read_day(&p, &day) || !sign(&p, "Tt ") || !number(&p, 2, &hour) || !sign(&p, ":") ||
-	    !number(&p, 2, &minute) || !sign(&p, ":") || !number(&p, 2, &second) || hour > 23 ||
-	    minute > 59 || second > 60 || !read_fraction(&p, &ms) || !read_zone(&p, &zone) ||
-	    *p != '\0')
+	if (!read_day(&p, &day) || !package_time_sign(&p, "Tt ") ||
+	    !package_time_number(&p, 2, &hour) || !package_time_sign(&p, ":") ||
+	    !package_time_number(&p, 2, &minute) || !package_time_sign(&p, ":") ||
+	    !package_time_number(&p, 2, &second) || hour > 23 || minute > 59 || second > 60 ||
+	    !read_fraction(&p, &ms) || !read_zone(&p, &zone) || *p != '\0')
 		return false;
 	s = day * DAY_S + (int64_t)hour * 3600 + (int64_t)minute * 60 + second - zone;
 	if (s < 0)
@@ -113,11 +116,11 @@ void package_time_write(uint64_t ms, char ret[PACKAGE_TIME_MAX])
 	if (day > 2932896)
 		day = 2932896;
 	year += (int)(day / 366);
-	while (days(year + 1, 1, 1) <= (int64_t)day)
+	while (package_time_days(year + 1, 1, 1) <= (int64_t)day)
 		year++;
-	while (month < 12 && days(year, month + 1, 1) <= (int64_t)day)
+	while (month < 12 && package_time_days(year, month + 1, 1) <= (int64_t)day)
 		month++;
 	(void)snprintf(ret, PACKAGE_TIME_MAX, "%04d-%02d-%02uT%02u:%02u:%02uZ", year, month,
-		       (unsigned)((int64_t)day - days(year, month, 1) + 1) % 100,
+		       (unsigned)((int64_t)day - package_time_days(year, month, 1) + 1) % 100,
 		       (unsigned)(s / 3600) % 100, (unsigned)(s / 60 % 60), (unsigned)(s % 60));
 }

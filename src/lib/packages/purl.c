@@ -21,7 +21,7 @@ struct purl_text {
 };
 
 /* PURL_MAX has room for the longest names, so nothing is cut. */
-static void put(struct purl_text *t, char c)
+static void purl_put(struct purl_text *t, char c)
 {
 	if (t->n + 1 < PURL_MAX)
 		t->to[t->n++] = c;
@@ -31,9 +31,9 @@ static void put_escaped(struct purl_text *t, unsigned char c)
 {
 	static const char digits[] = "0123456789ABCDEF";
 
-	put(t, '%');
-	put(t, digits[c >> 4]);
-	put(t, digits[c & 15]);
+	purl_put(t, '%');
+	purl_put(t, digits[c >> 4]);
+	purl_put(t, digits[c & 15]);
 }
 
 /* Escape a part. keep: bytes not escaped, beside letters, digits and the marks of URLs. */
@@ -44,7 +44,7 @@ static void put_part(struct purl_text *t, const char *from, const char *keep)
 
 		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 		    strchr(".-_~", c) != NULL || strchr(keep, c) != NULL)
-			put(t, (char)c);
+			purl_put(t, (char)c);
 		else
 			put_escaped(t, c);
 	}
@@ -73,12 +73,12 @@ void purl_write(enum ecosystem eco, const char *name, const char *version, char 
 	str_copy(form, name);
 	in_form(eco, form);
 	for (const char *at = "pkg:"; *at != '\0'; at++)
-		put(&t, *at);
+		purl_put(&t, *at);
 	for (const char *at = types[eco]; *at != '\0'; at++)
-		put(&t, *at);
+		purl_put(&t, *at);
 	put_part(&t, form, "/");
 	if (version[0] != '\0') {
-		put(&t, '@');
+		purl_put(&t, '@');
 		put_part(&t, version, ":");
 	}
 	ret[t.n] = '\0';

@@ -54,7 +54,7 @@ bool semver_read(const char *text, struct semver *ret)
 	return *p == '\0' || (*p == '+' && are_identifiers(p + 1, strlen(p + 1)));
 }
 
-static size_t identifier(const char *p, size_t n)
+static size_t semver_identifier(const char *p, size_t n)
 {
 	const char *dot = memchr(p, '.', n);
 
@@ -95,7 +95,7 @@ static int compare_identifiers(const char *a, size_t na, const char *b, size_t n
 static int compare_pre(const char *a, size_t na, const char *b, size_t nb)
 {
 	while (na > 0 && nb > 0) {
-		size_t ia = identifier(a, na), ib = identifier(b, nb);
+		size_t ia = semver_identifier(a, na), ib = semver_identifier(b, nb);
 		int order = compare_identifiers(a, ia, b, ib);
 
 		if (order != 0)

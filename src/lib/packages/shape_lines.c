@@ -39,7 +39,7 @@ void shape_cargo_on(struct doc_json *j, enum doc_event ev, const char *bytes, si
 
 /* ---- Go */
 
-static void decide(struct package_shape *s)
+static void shape_lines_decide(struct package_shape *s)
 {
 	s->word[s->nword < sizeof(s->word) ? s->nword : 0] = '\0';
 	s->decided = true;
@@ -60,7 +60,7 @@ static size_t first_word(struct package_shape *s, const char *p, size_t n)
 	}
 	if (i == n)
 		return i;
-	decide(s);
+	shape_lines_decide(s);
 	if (s->pass)
 		buf_put(s->writer.out, s->word, strlen(s->word));
 	return i;

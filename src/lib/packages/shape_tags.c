@@ -40,7 +40,7 @@ static void read_one(struct shape_tags *t)
 	t->n++;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t shape_tags_least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -48,7 +48,8 @@ static size_t least(size_t a, size_t b)
 /* Take the next tag of the two runs that begin at t->from. */
 static void merge_one(struct shape_tags *t)
 {
-	size_t mid = least(t->from + t->width, t->n), end = least(mid + t->width, t->n);
+	size_t mid = shape_tags_least(t->from + t->width, t->n),
+	       end = shape_tags_least(mid + t->width, t->n);
 	bool is_left = t->right == end ||
 		       (t->left < mid && semver_compare(&t->tags[t->order[t->left]].version,
 							&t->tags[t->order[t->right]].version) <= 0);
@@ -57,7 +58,7 @@ static void merge_one(struct shape_tags *t)
 	if (t->to < end)
 		return;
 	t->from = t->left = end;
-	t->right = least(end + t->width, t->n);
+	t->right = shape_tags_least(end + t->width, t->n);
 }
 
 /* All runs of this width were merged: begin with runs twice as wide. */
@@ -69,14 +70,14 @@ static void end_pass(struct shape_tags *t)
 	t->order = order;
 	t->width *= 2;
 	t->from = t->left = t->to = 0;
-	t->right = least(t->width, t->n);
+	t->right = shape_tags_least(t->width, t->n);
 }
 
 bool shape_tags_sort(struct shape_tags *t, size_t steps)
 {
 	for (; steps > 0 && t->nread < t->table->ntags; steps--) {
 		read_one(t);
-		t->right = least(t->width, t->n);
+		t->right = shape_tags_least(t->width, t->n);
 	}
 	for (; steps > 0 && t->nread == t->table->ntags && t->width < t->n; steps--) {
 		merge_one(t);

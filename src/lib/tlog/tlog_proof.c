@@ -5,7 +5,7 @@
 #include "lib/tlog/tlog.h"
 
 /* The largest power of two below n. n is 2 or more. */
-static uint64_t split(uint64_t n)
+static uint64_t tlog_proof_split(uint64_t n)
 {
 	return (uint64_t)1 << (63 - __builtin_clzll(n - 1));
 }
@@ -18,8 +18,8 @@ struct tlog_proof_source {
 
 /* The hash of the leaves from begin to end. All but the last of its complete subtrees have the
  * right neighbours that make them one: they are read from the left, and joined from the right. */
-static int subtree(const struct tlog_proof_source *s, uint64_t begin, uint64_t end,
-		   struct tlog_hash *ret, struct err *e)
+static int tlog_proof_subtree(const struct tlog_proof_source *s, uint64_t begin, uint64_t end,
+			      struct tlog_hash *ret, struct err *e)
 {
 	struct tlog_hash parts[TLOG_LEVELS + 1];
 	unsigned n = 0;
@@ -50,16 +50,16 @@ int tlog_root(uint64_t size, tlog_node_fn *node, void *arg, struct tlog_hash *re
 
 	if (size > TLOG_SIZE_MAX)
 		return err_set(e, ERR_INVALID, "no log is that large");
-	return subtree(&s, 0, size, ret, e);
+	return tlog_proof_subtree(&s, 0, size, ret, e);
 }
 
 /* Add the hash of a subtree. */
-static int prove(const struct tlog_proof_source *s, uint64_t begin, uint64_t end,
-		 struct tlog_proof *ret, struct err *e)
+static int tlog_proof_prove(const struct tlog_proof_source *s, uint64_t begin, uint64_t end,
+			    struct tlog_proof *ret, struct err *e)
 {
 	if (ret->n == COUNT(ret->hashes))
 		return err_set(e, ERR_INVALID, "a proof of too many hashes");
-	return subtree(s, begin, end, &ret->hashes[ret->n++], e);
+	return tlog_proof_subtree(s, begin, end, &ret->hashes[ret->n++], e);
 }
 
 /* Hashes are found from the root down, and a proof begins with the lowest one. */
@@ -83,10 +83,11 @@ int tlog_prove_inclusion(uint64_t index, uint64_t size, tlog_node_fn *node, void
 	if (index >= size || size > TLOG_SIZE_MAX)
 		return err_set(e, ERR_INVALID, "the log has no such leaf");
 	while (end - begin > 1) {
-		uint64_t middle = begin + split(end - begin);
+		uint64_t middle = begin + tlog_proof_split(end - begin);
 		bool is_left = index < middle;
 
-		if (prove(&s, is_left ? middle : begin, is_left ? end : middle, ret, e) < 0)
+		if (tlog_proof_prove(&s, is_left ? middle : begin, is_left ? end : middle, ret, e) <
+		    0)
 			return -1;
 		if (is_left)
 			end = middle;
@@ -109,10 +110,11 @@ int tlog_prove_consistency(uint64_t old_size, uint64_t size, tlog_node_fn *node,
 	if (old_size == 0)
 		return 0;
 	while (end != old_size) {
-		uint64_t middle = begin + split(end - begin);
+		uint64_t middle = begin + tlog_proof_split(end - begin);
 		bool is_left = old_size <= middle;
 
-		if (prove(&s, is_left ? middle : begin, is_left ? end : middle, ret, e) < 0)
+		if (tlog_proof_prove(&s, is_left ? middle : begin, is_left ? end : middle, ret, e) <
+		    0)
 			return -1;
 		if (is_left)
 			end = middle;
@@ -120,7 +122,7 @@ int tlog_prove_consistency(uint64_t old_size, uint64_t size, tlog_node_fn *node,
 			begin = middle;
 	}
 	/* A complete subtree that begins at leaf 0 is the whole old tree, whose root is known. */
-	if (begin != 0 && prove(&s, begin, end, ret, e) < 0)
+	if (begin != 0 && tlog_proof_prove(&s, begin, end, ret, e) < 0)
 		return -1;
 	turn_over(ret);
 	return 0;
