@@ -32,8 +32,8 @@ static const struct option options[] = {
 	{ "queue-timeout", "TIME", OPTION_SPAN, FIELD(queue_timeout), 0, 0,
 	  "how long such a request may wait", .member = "queue_timeout" },
 	{ "captured-secrets", "WHAT", OPTION_TEXT, FIELD(captured_secrets), 0, 0,
-	  "what becomes of its snapshots and forks with values of secrets: refuse, name or allow; the server's "
-	  "setting counts if it is stricter, and alone with default", .member = "captured_secrets",
+	  "copies of its files with values of secrets: refuse, name, allow, or default",
+	  .member = "captured_secrets",
 	  .values = "default refuse name allow" },
 	{ "allow", "FILE", OPTION_JSON, FIELD(allow), 0, 0,
 	  "what its sessions may have at most, JSON: {\"memory\": \"2G\"}; {}: everything", .member = "allow" },
