@@ -8,6 +8,7 @@ import tarfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check, equal, has, run_tests
 from mcp_client import Client
+from streams import Events
 
 VALUE = "hunter2SECRETVALUE"
 LONG = "L0ng" + "abcdefghij" * 400
@@ -42,6 +43,29 @@ def test_secrets_as_files_and_environments_are_hidden(server):
     server.refused(403, "denied", "GET", f"{files}?path=plain&user=root", None, "scope read", key=key)
     equal(server.want(200, "GET", f"{files}?path=plain&user=user", key=key), b"nothing here")
     equal(server.want(200, "GET", f"{files}?path=/run/secrets/tok&user=root"), VALUE.encode(), "for a key of scope sessions")
+    server.delete(session)
+
+
+def test_paused_sessions_stay_paused(server):
+    """To resume one, or to start a stopped one, is to run its programs: it needs a key that may."""
+    session, files, key = prepared(server)
+    x = server.spawn(session, "echo on; exec sleep 1000")["id"]
+    of = f"/v1/sessions/{session}"
+    with Events(server, f"{of}/executions/{x}/events", key=key) as stream:
+        stream.wanted("stdout")
+    for body, state in (({}, "paused"), ({"memory": False}, "stopped")):
+        server.want(200, "POST", of + "/pause", body)
+        for path in (files + "?path=plain", files + "/tar?path=d", files + "/stat?path=plain", files + "/list?path=d", of + "/processes"):
+            server.refused(403, "forbidden", "GET", path, None, "sessions", key=key)
+        for tool, words in (("read_file", {"path": "plain"}), ("list_files", {"path": "d"})):
+            Client(server, key=key).fails(tool, "sessions", session_id=session, **words)
+        with Events(server, f"{of}/executions/{x}/events", key=key) as stream:
+            equal(stream.wanted("stdout").output, b"on\n", "a record")
+        equal(server.get(session, key=key)["state"], state)
+        server.want(200, "GET", of + "/executions", key=key)
+        server.want(200, "GET", of + "/events", key=key)
+    equal(server.want(200, "GET", files + "?path=plain"), b"nothing here", "for a key of scope sessions")
+    equal(server.want(200, "GET", files + "?path=plain", key=key), b"nothing here", "while it runs")
     server.delete(session)
 
 

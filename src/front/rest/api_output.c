@@ -9,6 +9,7 @@
 
 #include "daemon/egressctl/net_log.h"
 #include "front/rest/api_handlers.h"
+#include "front/web/auth.h"
 #include "front/web/json_view.h"
 #include "front/web/log_reader.h"
 #include "front/web/reply.h"
@@ -433,7 +434,7 @@ void api_stream_get(struct request *r)
 
 	if (request_owns(r, &live, &e) < 0 || request_stream(r, &e) < 0)
 		reply_error(r, &e);
-	else if (live != NULL && execution_live(live, r->id) != NULL)
+	else if (live != NULL && execution_live(live, r->id) != NULL && !auth_only_reads(r))
 		request_use(r, open_stream); /* a paused session is resumed for a follower */
 	else
 		open_stream(r, live);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "front/web/auth.h"
 #include "front/web/json_members.h"
 #include "front/web/once.h"
 #include "front/web/reply.h"
@@ -306,7 +307,12 @@ void request_use(struct request *r, void (*on_session)(struct request *r, struct
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
 
-	if (s == NULL || (r->no_resume && is_paused(s, &e))) {
+	if (s == NULL || ((r->no_resume || auth_only_reads(r)) && is_paused(s, &e))) {
+		if (s != NULL && auth_only_reads(r))
+			(void)err_set(&e, ERR_DENIED,
+				      "session %s is paused, and to resume it needs a key with "
+				      "the scope \"sessions\"",
+				      session_row(s)->id);
 		reply_error(r, &e);
 		return;
 	}

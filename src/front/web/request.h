@@ -115,7 +115,7 @@ int request_owns(struct request *r, struct session **ret_live, struct err *e) MU
 /* The session, if it has not ended. NULL: answered. */
 struct session *request_session(struct request *r);
 
-/* Call on_session with the session running (resumed if necessary, unless no_resume), at once or
+/* Call on_session with the session running (resumed if necessary and allowed), at once or
  * later, or answer why not. */
 void request_use(struct request *r, void (*on_session)(struct request *r, struct session *s));
 

@@ -354,6 +354,7 @@ static bool has_key(struct request *r, const struct session *s)
 	    (scopes & TENANT_SESSIONS) == 0)
 		return false;
 	r->grant = grant;
+	r->scopes = scopes;
 	return true;
 }
 
