@@ -11,27 +11,25 @@
 
 #define USES_HOUR_NS (3600ULL * 1000 * CLOCK_MS)
 
-static uint64_t uses_hash(const char *const what[3])
+static void uses_hash(const char *const what[3], uint8_t ret[SHA256_SIZE])
 {
-	uint8_t hash[SHA256_SIZE];
 	struct sha256 sum;
-	uint64_t ret;
 
 	sha256_init(&sum);
 	for (size_t i = 0; i < 3; i++)
 		sha256_add(&sum, what[i], strlen(what[i]) + 1);
-	sha256_end(&sum, hash);
-	memcpy(&ret, hash, sizeof(ret));
-	return ret;
+	sha256_end(&sum, ret);
 }
 
 bool session_uses_first(struct session *s, enum session_uses_kind kind, const char *const what[3],
 			uint64_t *ret_more)
 {
-	uint64_t hash = uses_hash(what), now = clock_now_ns();
+	uint64_t now = clock_now_ns();
+	uint8_t hash[SHA256_SIZE];
 	struct session_uses *u;
 
 	*ret_more = 0;
+	uses_hash(what, hash);
 	if (s->uses == NULL)
 		s->uses = calloc(SESSION_USES_KINDS, sizeof(*s->uses));
 	if (s->uses == NULL)
@@ -42,13 +40,13 @@ bool session_uses_first(struct session *s, enum session_uses_kind kind, const ch
 		u->n = 0;
 	}
 	for (unsigned i = 0; i < u->n; i++)
-		if (u->seen[i] == hash)
+		if (memcmp(u->seen[i], hash, SESSION_USES_HASH) == 0)
 			return false;
 	if (u->n == SESSION_USES_MAX) {
 		u->more++;
 		return false;
 	}
-	u->seen[u->n++] = hash;
+	memcpy(u->seen[u->n++], hash, SESSION_USES_HASH);
 	*ret_more = u->more;
 	u->more = 0;
 	return true;

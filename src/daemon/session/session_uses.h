@@ -13,10 +13,12 @@
 /* Each has a bound of its own, so that one cannot hide another. */
 enum session_uses_kind { SESSION_USES_SECRETS, SESSION_USES_PORTS, SESSION_USES_KINDS };
 
+#define SESSION_USES_HASH 16 /* bytes. Two uses with the same eight are found in an hour */
+
 /* Owned by the session. All zeros: no use has a record yet. */
 struct session_uses {
 	uint64_t began_ns; /* the hour */
-	uint64_t seen[SESSION_USES_MAX];
+	uint8_t seen[SESSION_USES_MAX][SESSION_USES_HASH];
 	unsigned n;
 	uint64_t more; /* not recorded, since there were too many */
 };
