@@ -3,7 +3,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all programs sanitized up down demo check check-quick check-kvm check-levels check-upgrade bench-kvm check-debian13 lint asan soak fuzz bench install clean packages
+.PHONY: all programs sanitized up down demo check check-quick check-kvm check-levels check-upgrade bench-kvm check-debian13 lint asan soak fuzz bench install deb dist-bin clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -136,6 +136,11 @@ install: packages
 	@echo "installed below $(DESTDIR)$(PREFIX). Next:"
 	@echo "  systemctl daemon-reload && systemctl enable --now cordon     # the server; its first key: /var/lib/cordon/first.key"
 	@echo "  cordon doctor                                                # what this machine can do; doc/operate.md"
+
+# For machines without a compiler: a Debian package for the release that this machine has, and the same files as an archive.
+deb dist-bin: packages programs
+	@ninja -C $(BUILD) --quiet cordon.1
+	@tools/package $(if $(filter deb,$@),deb,tar) $(BUILD) $(BUILD)/packages
 
 clean:
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz
