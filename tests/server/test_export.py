@@ -4,6 +4,7 @@
     test_export.py CORDON [name ...]
 """
 import fcntl
+import glob
 import json
 import os
 import re
@@ -299,6 +300,76 @@ def test_syslog_over_datagrams(server):
         thread.join()
         complete(found, server)
         receiver.close()
+
+
+def rsyslogd():
+    """The program, and the folder of its modules: installed, or unpacked at CORDON_RSYSLOG."""
+    root = os.environ.get("CORDON_RSYSLOG", "/")
+    program = os.path.join(root, "usr/sbin/rsyslogd")
+    modules = glob.glob(os.path.join(root, "usr/lib/*/rsyslog"))
+    if not os.path.exists(program) or not modules:
+        raise Skip("rsyslog is not installed")
+    return program, modules[0]
+
+
+RSYSLOG = """global(workDirectory="{place}" maxMessageSize="70k")
+module(load="imtcp") module(load="imudp")
+template(name="parsed" type="list") {{
+  property(name="pri") constant(value=" ") property(name="app-name") constant(value=" ") property(name="msgid") constant(value=" ")
+  property(name="timestamp" dateFormat="rfc3339") constant(value=" ") property(name="msg") constant(value="\\n") }}
+ruleset(name="all") {{ action(type="omfile" file="{place}/got" template="parsed" flushOnTXEnd="on") }}
+input(type="imtcp" port="{tcp}" address="127.0.0.1" ruleset="all")
+input(type="imudp" port="{udp}" address="127.0.0.1" ruleset="all")
+"""
+
+
+def free_port(kind):
+    with socket.socket(socket.AF_INET, kind) as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_read_by_rsyslog(server):
+    """Another implementation reads what is sent: each record with its code, its severity and its time."""
+    program, modules = rsyslogd()
+    work(server)
+    f = Folder(server)
+    ports = {"tcp": free_port(socket.SOCK_STREAM), "udp": free_port(socket.SOCK_DGRAM)}
+    with open(f.file("rsyslog.conf"), "w") as conf:
+        conf.write(RSYSLOG.format(place=f.path, **ports))
+    env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(modules))
+    daemon = subprocess.Popen([program, "-n", "-f", f.file("rsyslog.conf"), "-i", f.file("pid"), "-M", modules], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        def listens():
+            check(daemon.poll() is None, daemon.stderr.read() if daemon.poll() is not None else "")
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", ports["tcp"])) == 0
+        wait_for(listens, 30, "rsyslogd")
+        want = {r["seq"]: r for r in audit(server)}
+        for way, port in ports.items():
+            if os.path.exists(f.file("got")):
+                os.truncate(f.file("got"), 0)
+            f.once("--syslog", f"{way}://127.0.0.1:{port}", cursor=way)
+
+            def parsed():
+                found = {}
+                with open(f.file("got")) as got:
+                    for line in got.read().splitlines():
+                        pri, name, code, stamp, body = line.split(" ", 4)
+                        body = json.loads(body.lstrip("\ufeff \xef\xbb\xbf"))
+                        check((name, int(pri) // 8) == ("cordon", 13), line)
+                        if body["source"] == "audit":
+                            equal((code, stamp[:19]), (body["record"]["code"], body["record"]["time"][:19]), line)
+                            found[body["seq"]] = body["record"]
+                return found
+            least = len(want) if way == "tcp" else 1  # datagrams may get lost
+            got = wait_for(lambda: os.path.exists(f.file("got")) and len(parsed()) >= least and parsed(), 30, f"records by {way}")
+            for seq in want.keys() & got.keys():
+                equal(got[seq], want[seq])
+    finally:
+        daemon.terminate()
+        daemon.wait(20)
+        daemon.stderr.close()
 
 
 def test_a_receiver_that_closes(server):
