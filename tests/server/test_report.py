@@ -56,11 +56,12 @@ def test_policies_keys_and_retention(server):
     """Policies by their digest, and as the operator may see them; keys counted by scope; how long what is kept."""
     t = server.want(201, "POST", "/v1/tenants", {"name": "policed"})["id"]
     key = server.want(201, "POST", f"/v1/tenants/{t}/keys", {"name": "a", "scopes": ["audit", "read"]})["key"]
-    document = {"version": 1, "rules": ["a.example"], "proxy": {"address": "10.9.8.7:1080", "username": "u", "password": "hidden-word"}}
+    document = {"version": 1, "rules": [{"host": "a.example", "set_headers": {"X-Key": "hidden-word"}}], "proxy": {"address": "10.9.8.7:1080", "username": "u", "password": "hidden-word"}}
     server.want(200, "PUT", f"/v1/tenants/{t}/network", document)
     p = payload(server.want(200, "GET", "/v1/report", key=key))
-    equal(p["policies"]["tenant"]["document"]["rules"], ["a.example"])
-    check("hidden-word" not in json.dumps(p), "the password of a proxy")
+    (rule,) = p["policies"]["tenant"]["document"]["rules"]
+    equal((rule["host"], list(rule["set_headers"])), ("a.example", ["X-Key"]), "the tenant's policy")
+    check("hidden-word" not in json.dumps(p), "the password of a proxy, or the value of a header that the operator set")
     equal((len(p["policies"]["tenant"]["sha256"]), p["policies"]["session_default"]), (64, "deny"))
     equal(p["policies"]["node"]["document"], None, "the node's is for the operator")
     equal(payload(server.want(200, "GET", "/v1/report"))["policies"]["node"]["document"]["alarms"]["package"]["action"], "end")

@@ -47,7 +47,7 @@ static void policy(struct json *j, const char *name, const char *document, bool 
 	digest(j, "sha256", document, strlen(document));
 	json_uint(j, "bytes", strlen(document));
 	if (all && strlen(document) <= REPORT_POLICY_MAX)
-		shown = policy_select_shown(document, true);
+		shown = policy_select_reported(document);
 	if (shown == NULL)
 		json_none(j, "document");
 	else

@@ -298,8 +298,9 @@ int policy_select_denied(const char *document, char **ret, struct err *e)
 			    : finish(deny, POLICY_SESSION, ret, e);
 }
 
-/* Replace the values of headers that the node or the tenant set, since one may be a key. */
-static void hide_headers(json_t *rules)
+/* Replace the values of headers that the node or the tenant set, since one may be a key. all: those
+ * of rules that name no layer, too. */
+static void hide_headers(json_t *rules, bool all)
 {
 	for (size_t i = 0; i < json_array_size(rules); i++) {
 		json_t *rule = json_array_get(rules, i),
@@ -307,7 +308,7 @@ static void hide_headers(json_t *rules)
 		const char *layer = json_string_value(json_object_get(rule, "layer")), *name;
 		json_t *value;
 
-		if (layer == NULL || strcmp(layer, "session") == 0)
+		if (!all && (layer == NULL || strcmp(layer, "session") == 0))
 			continue;
 		json_object_foreach(set, name, value)
 		{
@@ -349,6 +350,18 @@ static char *without_password(const char *document)
 	return text;
 }
 
+char *policy_select_reported(const char *document)
+{
+	json_t *root = json_loads(document, 0, NULL);
+	char *text;
+
+	(void)json_object_del(json_object_get(root, "proxy"), "password");
+	hide_headers(json_object_get(root, "rules"), true);
+	text = root == NULL ? strdup("{}") : json_dumps(root, JSON_COMPACT);
+	json_decref(root);
+	return text;
+}
+
 char *policy_select_shown(const char *document, bool all)
 {
 	json_t *root;
@@ -362,7 +375,7 @@ char *policy_select_shown(const char *document, bool all)
 	(void)json_object_del(json_object_get(root, "proxy"), "password");
 	if (!all) {
 		(void)json_object_del(root, "private");
-		hide_headers(json_object_get(root, "rules"));
+		hide_headers(json_object_get(root, "rules"), false);
 	}
 	text = root == NULL ? strdup("{}") : json_dumps(root, JSON_COMPACT);
 	json_decref(root);

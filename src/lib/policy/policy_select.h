@@ -51,3 +51,6 @@ void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX]);
  * private addresses and the values of headers that rules of the node or tenant set. The caller
  * frees it. NULL: out of memory. */
 char *policy_select_shown(const char *document, bool all);
+/* The document of one layer for those who may not change it: without the password of its proxy and
+ * the values of headers. The caller frees it. NULL: out of memory. */
+char *policy_select_reported(const char *document);
