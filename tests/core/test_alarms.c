@@ -2,6 +2,8 @@
  * that ends the session it was raised in, twice, and while the session is being made or ends. */
 #include "bed.h"
 #include "daemon/alarms/alarm.h"
+#include "daemon/alarms/trace.h"
+#include "daemon/cells/cell_socket.h"
 #include "daemon/node/core_private.h"
 #include "daemon/session/session_states.h"
 #include "daemon/session/session_stop.h"
@@ -140,6 +142,70 @@ static void a_paused_one_waits_for_a_client(void)
 	bed_end();
 }
 
+/* ---- a trace */
+
+#define TRACED 600
+
+static void write_trace(const struct session *s)
+{
+	const char *id = session_row(s)->id;
+	struct watch_file head = { .version = WATCH_VERSION, .first = 1, .next = TRACED + 1 };
+	OWN_FD fd = cell_watch_create(bed.core->cells.dir_fd, id);
+
+	CHECK(fd >= 0 && pwrite(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head));
+	for (uint64_t seq = 1; seq <= TRACED; seq++) {
+		struct watch_entry e = {
+			.seq = seq, .seq_again = seq, .kind = WATCH_EXEC, .args_len = WATCH_ARGS
+		};
+
+		memset(e.args, 'a', sizeof(e.args));
+		CHECK(pwrite(fd, &e, sizeof(e),
+			     (off_t)(WATCH_RING_AT + seq % WATCH_RING * sizeof(e))) ==
+		      (ssize_t)sizeof(e));
+	}
+}
+
+static int count_row(const struct trace_row *row, void *cookie)
+{
+	unsigned *n = cookie;
+
+	CHECK(row->entry.seq == ++*n && row->lost == 0);
+	return 0;
+}
+
+/* Covering values is work in proportion to the bytes and to the kinds of values: a page of a trace
+ * takes several turns of the loop. */
+static void a_trace_is_covered_in_turns(void)
+{
+	struct session *s = begin("");
+	static char values[200][256];
+	const char *texts[COUNT(values)];
+	size_t lens[COUNT(values)], most;
+	unsigned rows = 0, calls = 0;
+	struct store_looked looked = { 0 };
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(values); i++) {
+		memset(values[i], 'b', 20 + i);
+		texts[i] = values[i];
+		lens[i] = 20 + i;
+	}
+	session_mask_set(s, session_mask_make(s, texts, lens, COUNT(values), &e));
+	most = session_redact_turn(s);
+	CHECK(most < (size_t)TRACED * WATCH_ARGS / 4);
+	s->row.trace = SESSION_TRACE_PROGRAMS;
+	write_trace(s);
+	for (; !looked.end && calls < TRACED; calls++) {
+		unsigned before = rows;
+
+		CHECK(trace_list(s, looked.seq, TRACED, count_row, &rows, &looked, &e) == 0);
+		CHECK((rows - before - 1) * (size_t)WATCH_ARGS < most && rows > before);
+	}
+	CHECK(rows == TRACED && calls > 4);
+	s->row.trace = SESSION_TRACE_NONE;
+	bed_end();
+}
+
 #define T(f)          \
 	{             \
 #f, f \
@@ -148,4 +214,4 @@ static void a_paused_one_waits_for_a_client(void)
 TEST_MAIN(T(a_pid_1_that_breaks_the_protocol),
 	  T(below_the_threshold_and_at_most_one_in_ten_seconds), T(a_kind_that_is_off),
 	  T(an_alarm_ends_its_session_from_the_loop), T(a_session_that_ends_at_the_same_time),
-	  T(a_paused_one_waits_for_a_client))
+	  T(a_paused_one_waits_for_a_client), T(a_trace_is_covered_in_turns))

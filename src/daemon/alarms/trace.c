@@ -37,8 +37,10 @@ static void cover_arguments(const struct session *s, char *args, size_t len)
 }
 
 /* Any bytes of the watcher's file become texts. The arguments stay apart: each ends with a NUL.
- * Those of a call are numbers, and behind them is the address. */
-static void make_texts(const struct session *s, struct watch_entry *w)
+ * Those of a call are numbers, and behind them is the address. Return how many bytes were looked
+ * at.
+ */
+static size_t make_texts(const struct session *s, struct watch_entry *w)
 {
 	const size_t numbers = 6 * sizeof(uint64_t);
 
@@ -51,6 +53,7 @@ static void make_texts(const struct session *s, struct watch_entry *w)
 		cover_arguments(s, w->args, w->args_len);
 	else if (w->args_len > numbers)
 		session_redact_bytes(s, w->args + numbers, w->args_len - numbers);
+	return strlen(w->path) + strlen(w->cwd) + w->args_len;
 }
 
 static uint64_t oldest_of(const struct watch_file *head)
@@ -66,6 +69,7 @@ int trace_list(struct session *s, uint64_t after, unsigned limit, trace_fn *fn, 
 	const struct live_cell *cell = session_cell(s);
 	struct watch_file head;
 	struct trace_row row;
+	size_t masked = 0, most = session_redact_turn(s);
 	uint64_t want, seq;
 
 	*ret = (struct store_looked){ .end = true, .seq = after };
@@ -80,14 +84,14 @@ int trace_list(struct session *s, uint64_t after, unsigned limit, trace_fn *fn, 
 		return 0;
 	want = after < head.first ? head.first : after + 1;
 	seq = want < oldest_of(&head) ? oldest_of(&head) : want;
-	for (; seq < head.next && ret->rows < limit; seq++) {
+	for (; seq < head.next && ret->rows < limit && masked < most; seq++) {
 		if (!cell_watch_entry(fd, seq, &row.entry))
 			continue; /* overwritten since: lost */
 		row.lost = seq - want;
 		row.call = row.entry.kind == WATCH_CALL
 				   ? refused_calls_name((unsigned)row.entry.code)
 				   : NULL;
-		make_texts(s, &row.entry);
+		masked += make_texts(s, &row.entry);
 		if (fn(&row, cookie) != 0)
 			break;
 		want = seq + 1;

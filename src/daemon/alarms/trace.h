@@ -17,7 +17,8 @@ struct trace_row {
 /* Return non-zero to stop before this row. */
 typedef int trace_fn(const struct trace_row *row, void *cookie);
 
-/* The entries after a number, in order, at most limit of them. ERR_CONFLICT: the session has no
+/* The entries after a number, in order, at most limit of them, and fewer if it takes long to cover
+ * values in them: *ret says whether there are more. ERR_CONFLICT: the session has no
  * trace. Without a cell there are none. */
 int trace_list(struct session *s, uint64_t after, unsigned limit, trace_fn *fn, void *cookie,
 	       struct store_looked *ret, struct err *e) MUST_USE;

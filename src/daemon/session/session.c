@@ -168,6 +168,13 @@ void session_redact_bytes(const struct session *s, void *bytes, size_t n)
 		(void)mask_text(m, NULL, bytes, n);
 }
 
+size_t session_redact_turn(const struct session *s)
+{
+	const struct mask *m = session_mask(s);
+
+	return m == NULL ? SIZE_MAX : mask_turn(m);
+}
+
 static unsigned session_bucket(const char *id)
 {
 	uint32_t h = 2166136261U; /* FNV-1a. Ids are random, so clients cannot choose collisions */

@@ -306,6 +306,8 @@ void session_redact(const struct session *s, char *text);
 void session_redact_cut(const struct session *s, char *text);
 /* The same for any bytes. */
 void session_redact_bytes(const struct session *s, void *bytes, size_t n);
+/* How many bytes may be redacted in one turn of the loop. */
+size_t session_redact_turn(const struct session *s);
 
 /* ---- for the parts of a session, session_hooks.h */
 
