@@ -47,6 +47,15 @@ while True:
 """
 
 
+HOLD = r"""
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+print("holds" if libc.ptrace(0x4206, int(sys.argv[1]), 0, 0) == 0 else "does not", flush=True)
+time.sleep(1000)  # until it is killed
+"""
+
+
 def stick(server, session, others=0):
     """Starts it: the execution, when its second process waits in the kernel."""
     if not server.want(200, "GET", "/v1/node")["restrictions"]["pause"]:
@@ -142,6 +151,23 @@ def test_the_watcher_does_not_wait(server):
         equal(server.run(session["id"], "/bin/echo works")["stdout"], "works\n")
         told = [e["argv"] for e in server.want(200, "GET", f"/v1/sessions/{session['id']}/trace")["entries"] if e["kind"] == "exec"]
         check([["/bin/echo", word] for word in ("0", "1", "2", "works")] == [argv for argv in told if argv[0] == "/bin/echo"], str(told))
+
+
+def test_a_killed_program_that_is_traced(server):
+    """PID 1 cannot reap it, so it does not report its exit. Its record ends all the same."""
+    session = server.create()
+    path = f"/v1/sessions/{session['id']}/executions"
+    x = server.spawn(session["id"], "echo $$; exec sleep 1000")
+    pid = wait_for(lambda: server.want(200, "GET", f"{path}/{x['id']}/output").decode(), 20, "its number").strip()
+    tracer = server.spawn(session["id"], ["python3", "-c", HOLD, pid])
+    wait_for(lambda: server.want(200, "GET", f"{path}/{tracer['id']}/output") == b"holds\n", 20, "its tracer")
+    server.want(204, "DELETE", f"{path}/{x['id']}")
+    ended = server.ended(x, 30)
+    equal((ended["state"], ended["signal"]), ("killed", 9))
+    equal(server.execution(tracer)["state"], "running")
+    server.want(204, "DELETE", f"{path}/{tracer['id']}")  # PID 1 reaps both
+    equal(server.ended(tracer)["state"], "killed")
+    equal(server.run(session["id"], "echo works")["stdout"], "works\n")
 
 
 if __name__ == "__main__":

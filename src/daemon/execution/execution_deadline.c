@@ -15,6 +15,9 @@
  * told to kill the tree, even if it has done so by itself: it tries for two seconds, and FORGET
  * would end that. If processes remain it is told again. After execution_slack_ms and ANSWER_TICKS
  * the cell is ended.
+ *
+ * A program that a client has killed, and that another one of the session traces, is dead and not
+ * reaped. Its record ends execution_slack_ms after PID 1 has found no process of it.
  */
 #include "daemon/execution/execution_deadline.h"
 
@@ -389,16 +392,6 @@ static void end_killed(struct execution *x)
 	completions_end_all(&x->when_dead, NULL);
 }
 
-void execution_on_tree_dead(struct execution *x, bool some_remain)
-{
-	if (!some_remain)
-		x->dead_by_ms = 0;
-	if (x->overdue > 0 && !x->ended && !x->exiting && !some_remain)
-		end_timed_out(x); /* PID 1 did not report its exit */
-	if (x->leftovers && some_remain)
-		deadline_plan(x, execution_tick_ms);
-}
-
 /* The execution's own time: paused time does not count. */
 static uint64_t ran_ms(const struct execution *x)
 {
@@ -420,6 +413,26 @@ static uint64_t left_ms(const struct execution *x)
 	if (x->dead_by_ms > 0 && end > x->dead_by_ms)
 		end = x->dead_by_ms;
 	return end == UINT64_MAX ? end : end > ran ? end - ran : 0;
+}
+
+/* Nothing of a program that a client has killed runs any more. PID 1 reports its exit when it has
+ * reaped it, and cannot while another program traces it. */
+static void expect_exit(struct execution *x)
+{
+	x->is_dead = x->dead_by_ms > 0 && !x->ended && !x->exiting;
+	x->dead_by_ms = x->is_dead ? ran_ms(x) + execution_slack_ms : 0;
+	if (x->is_dead)
+		deadline_plan(x, execution_slack_ms);
+}
+
+void execution_on_tree_dead(struct execution *x, bool some_remain)
+{
+	if (!some_remain)
+		expect_exit(x);
+	if (x->overdue > 0 && !x->ended && !x->exiting && !some_remain)
+		end_timed_out(x); /* PID 1 did not report its exit */
+	if (x->leftovers && some_remain)
+		deadline_plan(x, execution_tick_ms);
 }
 
 void execution_mark_overdue(struct session *s)
@@ -459,6 +472,10 @@ static void on_overdue(struct execution *x)
 /* As above, for an execution killed by a client. */
 static void on_kill_overdue(struct execution *x)
 {
+	if (x->is_dead) {
+		end_killed(x);
+		return;
+	}
 	if (x->kill_ticks++ == 0)
 		log_warn("PID 1 did not end an execution that was killed",
 			 "session_id=%s execution_id=%s", x->row.session, x->row.id);

@@ -391,6 +391,7 @@ struct execution {
 	unsigned overdue;	   /* ticks since PID 1 should have ended it */
 	uint64_t dead_by_ms;	   /* a client's kill must have worked by then. 0: no kill waits */
 	unsigned kill_ticks;	   /* since then */
+	bool is_dead;		   /* it is, and PID 1 has not reported its exit */
 	bool leftovers;		   /* timed out: what its program left behind is being killed */
 	unsigned leftover_ticks;   /* since that should be done */
 	struct output_log log;
