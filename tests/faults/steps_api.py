@@ -172,7 +172,8 @@ def close_port(w):
     answer = w.in_session("DELETE", "/ports/8000")
     yield
     if w.good(answer, 204):
-        same(w.server.get(w.s)["ports"], [], "open ports")
+        # another step may have left one open, of which it had no answer
+        same([p for p in w.server.get(w.s)["ports"] if p["port"] == 8000], [], "open ports")
 
 
 @step

@@ -164,7 +164,7 @@ class World:
             raise Finding("a sanitizer's report:\n" + found[0])
         # A program that ends with its channel: there is another one.
         died = re.findall(r'.*level=(?:warn|error) msg="?(?:died|program ended).*', new)
-        died = [line for line in died if not re.search(r"program=cordon-(keeper|storage|pull) .*signal=0", line)]
+        died = [line for line in died if not re.search(r"program=cordon-(keeper|storage|pull|notary) .*signal=0", line)]
         if died:
             raise Finding("a program died: " + "\n".join(died))
         if self.server.pid("cordond") != self.daemon:

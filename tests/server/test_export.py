@@ -423,7 +423,7 @@ def test_otlp(server):
         check(int(session["startTimeUnixNano"]) <= int(execution["startTimeUnixNano"]) < int(execution["endTimeUnixNano"])
               <= int(session["endTimeUnixNano"]), (session, execution))
         # The refusal is a log record with a warning, in the span of its execution.
-        refused = [one for one in r.logs if one["eventName"].startswith("network.") and facts(one)["cordon.session.id"] == traced]
+        refused = [one for one in r.logs if one["eventName"] in ("network.request", "network.dns") and facts(one)["cordon.session.id"] == traced]
         check(refused and all(one["severityNumber"] == 13 and one["traceId"] == session["traceId"] for one in refused), refused)
         check(any(one["spanId"] == execution["spanId"] for one in refused), refused)
         requests = [s for s in r.spans if s["kind"] == 3 and facts(s)["cordon.session.id"] == traced]

@@ -50,6 +50,8 @@ while True:
         break
     libc.ptrace(7, pid, 0, 0)
 """
+
+
 def entries(server, session, after=0, limit=1000):
     got, query = [], f"?limit={limit}&after={after}"
     while query:
