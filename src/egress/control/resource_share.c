@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "lib/base/fd_reserve.h"
 #include "lib/base/str.h"
@@ -132,6 +133,21 @@ void resource_share_turn_moved(struct resource_share *s, uint64_t n)
 {
 	current(&s->turn, s)->bytes += n;
 	current(&s->tenant->turn, s)->bytes += n;
+}
+
+uint64_t resource_share_cpu_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+}
+
+void resource_share_turn_worked(struct resource_share *s, uint64_t since_ns)
+{
+	uint64_t ns = resource_share_cpu_ns() - since_ns;
+
+	resource_share_turn_moved(s, ns * RESOURCE_SHARE_TURN_BYTES / RESOURCE_SHARE_TURN_NS);
 }
 
 bool resource_share_turn_accept(struct resource_share *s)

@@ -21,6 +21,9 @@
 
 #define RESOURCE_SHARE_TURN_BYTES ((uint64_t)1 << 20)
 #define RESOURCE_SHARE_TENANT_BYTES ((uint64_t)4 << 20)
+/* Processor time that counts as so many bytes: what a request costs depends on the policy, and a
+ * policy can make a short one cost as much as a megabyte. */
+#define RESOURCE_SHARE_TURN_NS ((uint64_t)4000000)
 #define RESOURCE_SHARE_TURN_ACCEPTS 32U
 #define RESOURCE_SHARE_TENANT_ACCEPTS 64U
 #define RESOURCE_SHARE_TURN_HANDSHAKES \
@@ -104,6 +107,9 @@ bool resource_share_documents(struct resource_share *s, size_t before, size_t no
 /* Bytes the session may still move in this turn. */
 uint64_t resource_share_turn_left(struct resource_share *s);
 void resource_share_turn_moved(struct resource_share *s, uint64_t n);
+/* Processor time of this thread, and: count what was used since then. */
+uint64_t resource_share_cpu_ns(void);
+void resource_share_turn_worked(struct resource_share *s, uint64_t since_ns);
 /* May it accept one more connection in this turn? Count it. */
 bool resource_share_turn_accept(struct resource_share *s);
 /* May it take one more step of a handshake with a server in this turn? Count it. */

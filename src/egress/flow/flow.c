@@ -8,7 +8,10 @@
 #include "egress/control/access_record.h"
 #include "egress/control/session_limits.h"
 #include "egress/flow/tls_hello.h"
+#include "lib/base/clock.h"
 #include "lib/base/list.h"
+
+#define RECHECK_NS (25 * CLOCK_MS) /* of processor time, in one turn */
 
 void flow_reset_fd(int fd)
 {
@@ -144,21 +147,31 @@ void flow_judge(struct flow *f)
 		       "no host name has this address (any more): resolve the name again");
 }
 
+static void cut_one(struct flow *f, const char *why)
+{
+	f->cut = why;
+	if (f->stage->recorded)
+		flow_record(f, true, f->cut);
+	flow_end(f, true);
+}
+
+/* All in one turn, since the old policy ends with it. So those are cut that a long policy leaves no
+ * time for. */
 void flow_recheck_all(struct egress_session *session, const struct secrets *was)
 {
+	uint64_t since_ns = resource_share_cpu_ns();
+
 	/* alone: a stage ends its own flow at most */
-	LIST_WALK_ENDING(struct flow, f, session->flows)
-		f->stage->on_policy_change(f, was);
+	LIST_WALK_ENDING(struct flow, f, session->flows) {
+		if (resource_share_cpu_ns() - since_ns < RECHECK_NS)
+			f->stage->on_policy_change(f, was);
+		else
+			cut_one(f, "the policy changed, and takes too long to compare");
+	}
 }
 
 void flow_cut_all(struct egress_session *session)
 {
-	while (session->flows) {
-		struct flow *f = session->flows;
-
-		f->cut = "the session's network was closed";
-		if (f->stage->recorded)
-			flow_record(f, true, f->cut);
-		flow_end(f, true);
-	}
+	while (session->flows)
+		cut_one(session->flows, "the session's network was closed");
 }

@@ -245,7 +245,7 @@ static int take_head(struct gateway *x, size_t n, struct http1_fault *fault)
 	return -1;
 }
 
-void gateway_request(struct gateway *x, size_t n)
+static void begin_request(struct gateway *x, size_t n)
 {
 	struct http1_fault fault;
 	const char *why = "";
@@ -279,6 +279,14 @@ void gateway_request(struct gateway *x, size_t n)
 	} else if (is_within_limits(x) && !x->session->egress->package_begin(x)) {
 		gateway_proceed(x);
 	}
+}
+
+void gateway_request(struct gateway *x, size_t n)
+{
+	uint64_t since_ns = resource_share_cpu_ns();
+
+	begin_request(x, n);
+	resource_share_turn_worked(&x->session->share, since_ns);
 }
 
 /* Set path and query from a target. The method stays. */
