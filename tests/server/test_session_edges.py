@@ -5,9 +5,13 @@ left out one beyond it, as doc/security/bounds.md says; the server lives on. Bes
 
     test_session_edges.py CORDON [name ...]
 """
+import base64
+import contextlib
 import json
 import os
+import sqlite3
 import sys
+import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "conformance"))
 from harness import check, equal, has, run_tests, wait_for
@@ -134,6 +138,95 @@ def test_secrets_of_rules(server):
     server.delete(session)
     for i in range(33):
         server.want(204, "DELETE", f"/v1/secrets/s{i}")
+
+
+HEADS = r"""
+import socket
+l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); l.bind(("127.0.0.1", 3000)); l.listen(8)
+while True:
+    c = l.accept()[0]
+    kind = "text/" + "t" * (int(c.recv(65536).split(b" ")[1][1:]) - 5)
+    c.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\nContent-Type: {kind}\r\n\r\nok".encode())
+    c.close()
+"""
+
+
+def test_heads_of_a_server_in_a_session(server):
+    """A media type arrives whatever its length: of 255 bytes and fewer cordond looks at it."""
+    box = Sandbox(server)
+    box.write("/tmp/heads.py", HEADS.encode())
+    box.start(f"{PYTHON} /tmp/heads.py")[0].close()
+    wait_for(lambda: server.request("GET", "/20", headers=box.headers(3000, token=None), key=None)[0] == 200, 30, "the server")
+    for n in (255, 256, 2000):
+        status, headers, body = server.request("GET", f"/{n}", headers=box.headers(3000, token=None), key=None, raw=True)
+        equal((status, headers["content-type"], body), (200, "text/" + "t" * (n - 5), b"ok"), f"{n} bytes")
+    box.kill()
+
+
+def test_versions_of_mcp(server):
+    """An unknown version is repeated up to 64 bytes."""
+    for n in (64, 65):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
+            "io.modelcontextprotocol/protocolVersion": "v" * n, "io.modelcontextprotocol/clientCapabilities": {}}}}
+        status, _, got = server.request("POST", "/mcp", body, headers={"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {server.key}",
+                                                                       "MCP-Protocol-Version": "v" * n, "Mcp-Method": "tools/list"})
+        equal((status, got["error"]["data"]["requested"]), (400, "v" * 64), f"{n} bytes: {got}")
+
+
+def test_places_of_secrets(server):
+    """The place of a secret is read up to 1,023 bytes. The names in it have smaller bounds."""
+    server.want(201, "POST", "/v1/secrets", {"name": "placed", "value": "value-of-a-place"})
+
+    def create(**where):
+        status, _, body = server.request("POST", "/v1/sessions", {"secrets": [{"name": "placed", **where}]})
+        return body["id"] if status == 201 else body["error"]["message"]
+
+    has(create(**{"as": "file", "path": "/run/secrets/" + "d" * 1010}), "/run/secrets/NAME")
+    has(create(**{"as": "file", "path": "/run/secrets/" + "d" * 1011}), "at most 1023 bytes")
+    server.want(204, "DELETE", "/v1/secrets/placed")
+
+
+def test_numbers(server):
+    """A number has at most 2^53. What it may be here is another bound."""
+    for n, words in ((1 << 53, "memory_max"), ((1 << 53) + 1, "whole number")):
+        has(server.want(400, "POST", "/v1/sessions", {"limits": {"memory_bytes": n}})["error"]["message"], words)
+
+
+def test_labels_of_usage(server):
+    """An answer has 1,000 labels. The last one holds what more of them used, so that the sums are right."""
+    end = int(time.time()) // 3600 * 3600
+    for n in (999, 1000, 1002):
+        ident, key = server.tenant(f"labels{n}")
+        with contextlib.closing(sqlite3.connect(os.path.join(server.state, "cordon.db"), timeout=30)) as db, db:
+            db.executemany("INSERT INTO usage (tenant, hour_ms, label, cpu_us, memory_kib_ms, disk_kib_ms, net_bytes_in, net_bytes_out, sessions)"
+                           " VALUES (?, ?, ?, 1000000, 0, 0, 1, 2, 1)", ((ident, 1000 * (end - 3600 * (i // 200 + 1)), f"{i:04}") for i in range(n)))
+        got = server.want(200, "GET", f"/v1/usage?from={end - 3600 * 10}&to={end + 3600}", key=key)
+        others = [u["sessions"] for u in got["labels"] if u["label"] == "(other)"]
+        equal((len(got["labels"]), others, got["total"]["sessions"]), (min(n, 1000), [] if n < 1000 else [n - 999], n), f"{n} labels")
+
+
+def test_keys_of_a_report(server):
+    """A report names 200 keys, and says whether there are more. Revoked ones do not count, however many."""
+    ident, _ = server.tenant("keys")
+    key = server.want(201, "POST", f"/v1/tenants/{ident}/keys", {"name": "audit", "scopes": ["audit"]})["key"]
+
+    def report():
+        return json.loads(base64.b64decode(server.want(200, "GET", "/v1/report", key=key)["payload"]))
+
+    def add(n, revoked):  # beside the server, which makes ten a second
+        with contextlib.closing(sqlite3.connect(os.path.join(server.state, "cordon.db"), timeout=30)) as db, db:
+            new = {"id": "'key_' || hex(randomblob(8))", "hash": "randomblob(32)", "prefix": "hex(randomblob(4))", "created_ms": "created_ms - 1000",
+                   "revoked_ms": f"{revoked}"}
+            names = [row[1] for row in db.execute("PRAGMA table_info(key)")]
+            for _ in range(n):
+                db.execute(f"INSERT INTO key ({', '.join(names)}) SELECT {', '.join(new.get(name, name) for name in names)}"
+                           " FROM key WHERE tenant = ? AND name = 'audit' LIMIT 1", (ident,))
+
+    there = len(report()["keys"])
+    for n, revoked, want in ((300, 1, (there, False)), (200 - there, 0, (200, False)), (1, 0, (200, True))):
+        add(n, revoked)
+        got = report()
+        equal((len(got["keys"]), got["more_keys"]), want, f"{n} more, revoked at {revoked}")
 
 
 if __name__ == "__main__":

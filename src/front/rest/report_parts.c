@@ -19,6 +19,7 @@
 #include "lib/policy/policy_select.h"
 
 #define REPORT_KEYS_MAX 200
+#define REPORT_KEYS_LOOKED 4096	  /* rows, with those of revoked keys */
 #define REPORT_POLICY_MAX 16384	  /* a longer one is in the report by its digest */
 #define REPORT_EVIDENCE_MAX 49152 /* of one file */
 #define REPORT_EVIDENCE_DEPTH 8
@@ -77,7 +78,8 @@ static const struct {
 
 struct report_parts_keys {
 	struct json *j;
-	unsigned with[COUNT(scopes)];
+	unsigned n, with[COUNT(scopes)];
+	bool more;
 };
 
 static int on_key(const struct store_key *k, void *cookie)
@@ -87,6 +89,11 @@ static int on_key(const struct store_key *k, void *cookie)
 
 	if (k->revoked_ms != 0)
 		return 0;
+	if (all->n == REPORT_KEYS_MAX) {
+		all->more = true;
+		return 1;
+	}
+	all->n++;
 	json_open(j, NULL, '{');
 	json_text(j, "id", k->id);
 	json_text(j, "name", k->name);
@@ -107,7 +114,7 @@ static int on_key(const struct store_key *k, void *cookie)
 int report_keys(struct json *j, struct request *r, struct err *e)
 {
 	const struct store_key_filter f = { .tenant = tenant_row(r->tenant)->id,
-					    .limit = REPORT_KEYS_MAX };
+					    .limit = REPORT_KEYS_LOOKED };
 	struct store_looked looked;
 	struct report_parts_keys all = { .j = j };
 
@@ -115,7 +122,7 @@ int report_keys(struct json *j, struct request *r, struct err *e)
 	if (store_key_list(core_store(r->core), &f, on_key, &all, &looked, e) < 0)
 		return -1;
 	json_close(j, ']');
-	json_bool(j, "more_keys", !looked.end);
+	json_bool(j, "more_keys", all.more || !looked.end);
 	json_open(j, "keys_by_scope", '{');
 	for (size_t i = 0; i < COUNT(scopes); i++)
 		json_uint(j, scopes[i].name, all.with[i]);
