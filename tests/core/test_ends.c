@@ -13,6 +13,7 @@
 #include "daemon/execution/execution_deadline.h"
 #include "daemon/execution/file_op.h"
 #include "daemon/session/session_pause.h"
+#include "daemon/session/session_suspend.h"
 #include "daemon/store/store_audit.h"
 #include "daemon/store/store_event.h"
 #include "lib/base/str.h"
@@ -357,6 +358,35 @@ static void op_and_the_end_of_its_session(void)
 	check_once(1);
 }
 
+static struct err reset_end;
+
+static bool is_reset_over(void)
+{
+	return reset_end.code != ERR_NONE && bed.core->cells.ending == 0;
+}
+
+static void on_reset(struct completion *c, const struct err *e)
+{
+	CHECK(e != NULL && reset_end.code == ERR_NONE);
+	reset_end = *e;
+}
+
+/* The request ends with the cell of a session that is reset, and its callback ends the session. */
+static void op_whose_end_ends_a_session_that_is_reset(void)
+{
+	struct completion reset = { .on_done = on_reset };
+
+	stop_inside = true;
+	begin_op();
+	bed_started();
+	bed_turn(5);
+	session_cold_reset(bed.session, NULL, &reset);
+	bed_until(has_ended);
+	bed_until(is_reset_over);
+	CHECK(reset_end.reason == REASON_GONE && bed.ordered[AGENT_SPAWN] == 1);
+	check_once(1);
+}
+
 static void op_and_the_death_of_pid_1(void)
 {
 	begin_op();
@@ -694,7 +724,8 @@ TEST_MAIN(T(a_cell_is_refused), T(the_next_keeper_makes_the_cell), T(a_silent_ke
 	  T(op_output_ends_then_it_exits), T(op_exits_then_its_output_ends), T(op_all_at_once),
 	  T(op_fails_to_start), T(op_whose_end_ends_its_session),
 	  T(op_whose_failure_ends_its_session), T(op_cancelled), T(op_and_the_end_of_its_session),
-	  T(op_and_the_death_of_pid_1), T(execution_exits), T(execution_is_forgotten_later),
+	  T(op_whose_end_ends_a_session_that_is_reset), T(op_and_the_death_of_pid_1),
+	  T(execution_exits), T(execution_is_forgotten_later),
 	  T(execution_is_forgotten_with_the_next_request), T(execution_exits_with_its_output_open),
 	  T(execution_and_the_end_of_its_session), T(execution_and_the_death_of_pid_1),
 	  T(execution_no_longer_waited_for), T(execution_given_up), T(a_tree_dies),
