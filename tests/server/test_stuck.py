@@ -47,6 +47,8 @@ while True:
 """
 
 
+THREAD = ("import threading, time\nthread = threading.Thread(target=lambda: time.sleep(1000))\nthread.start()\n"
+          "print(thread.native_id, flush=True)\nthread.join()")
 HOLD = r"""
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -168,6 +170,19 @@ def test_a_killed_program_that_is_traced(server):
     server.want(204, "DELETE", f"{path}/{tracer['id']}")  # PID 1 reaps both
     equal(server.ended(tracer)["state"], "killed")
     equal(server.run(session["id"], "echo works")["stdout"], "works\n")
+
+
+def test_a_killed_program_with_a_traced_thread(server):
+    """Its threads have exited, but are not gone. A kill says that it worked, and the session continues."""
+    session = server.create()
+    path = f"/v1/sessions/{session['id']}/executions"
+    x = server.spawn(session["id"], ["python3", "-c", THREAD])
+    thread = wait_for(lambda: server.want(200, "GET", f"{path}/{x['id']}/output").decode(), 20, "its number").strip()
+    tracer = server.spawn(session["id"], ["python3", "-c", HOLD, thread])
+    wait_for(lambda: server.want(200, "GET", f"{path}/{tracer['id']}/output") == b"holds\n", 20, "its tracer")
+    server.want(204, "DELETE", f"{path}/{x['id']}")
+    equal(server.ended(x, 30)["state"], "killed")
+    equal((server.get(session["id"])["state"], server.execution(tracer)["state"]), ("running", "running"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,12 @@
 #include "cell/init/base/proc_stat.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cell/init/base/tree_mark.h"
 #include "support.h"
@@ -113,6 +118,63 @@ static void we_find_ourselves(void)
 	CHECK(!proc_stat_read(fd, 0x3fffffff, &p));
 }
 
+/* ---- a process whose first thread has exited */
+
+static int told[2], go[2];
+
+static void *wait_and_exit(void *arg)
+{
+	pid_t tid = (pid_t)syscall(SYS_gettid);
+	char byte;
+
+	CHECK(write(told[1], &tid, sizeof(tid)) == (ssize_t)sizeof(tid));
+	CHECK(read(go[0], &byte, 1) == 1);
+	(void)syscall(SYS_exit, 0);
+	return NULL;
+}
+
+static pid_t without_first_thread(void)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+
+	CHECK(pid >= 0);
+	if (pid > 0)
+		return pid;
+	CHECK(pthread_create(&thread, NULL, wait_and_exit, NULL) == 0);
+	(void)syscall(SYS_exit, 0);
+	_exit(1);
+}
+
+static bool wait_until(int proc, pid_t pid, bool alive)
+{
+	struct proc_stat p = { 0 };
+
+	for (unsigned ms = 0; ms < 10000; ms++) {
+		CHECK(proc_stat_read(proc, pid, &p));
+		if (!p.has_first && p.alive == alive)
+			return p.threads == 2;
+		(void)usleep(1000);
+	}
+	return false;
+}
+
+/* It lives while another thread does. One that has exited stays while it is traced. */
+static void threads_that_have_exited(void)
+{
+	OWN_FD proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pid_t pid, tid;
+
+	CHECK(proc >= 0 && pipe2(told, O_CLOEXEC) == 0 && pipe2(go, O_CLOEXEC) == 0);
+	pid = without_first_thread();
+	CHECK(read(told[0], &tid, sizeof(tid)) == (ssize_t)sizeof(tid) && tid != pid);
+	CHECK(wait_until(proc, pid, true));
+	CHECK(ptrace(PTRACE_SEIZE, tid, 0, 0) == 0);
+	CHECK(write(go[1], "x", 1) == 1);
+	CHECK(wait_until(proc, pid, false));
+	CHECK(waitpid(tid, NULL, __WALL) == tid && waitpid(pid, NULL, 0) == pid);
+}
+
 static void marks_get_smaller(void)
 {
 	uint64_t first = tree_mark_next(), second = tree_mark_next(), last = tree_mark_next();
@@ -137,5 +199,6 @@ static void marks_run_out(void)
 }
 
 TEST_MAIN({ "stats are read", stats_are_read }, { "limits are read", limits_are_read },
-	  { "we find ourselves", we_find_ourselves }, { "marks get smaller", marks_get_smaller },
-	  { "marks run out", marks_run_out })
+	  { "we find ourselves", we_find_ourselves },
+	  { "threads that have exited", threads_that_have_exited },
+	  { "marks get smaller", marks_get_smaller }, { "marks run out", marks_run_out })

@@ -61,7 +61,9 @@ bool proc_stat_parse(const char *text, struct proc_stat *ret)
 	ret->group = (pid_t)group;
 	ret->session = (pid_t)session;
 	/* A process whose first thread has exited shows as a zombie while other threads run. */
-	ret->alive = (state != 'Z' && state != 'X' && state != 'x') || threads > 1;
+	ret->has_first = state != 'Z' && state != 'X' && state != 'x';
+	ret->alive = ret->has_first || threads > 1;
+	ret->threads = (int)threads;
 	return true;
 }
 
@@ -89,23 +91,6 @@ bool proc_stat_parse_limits(const char *text, uint64_t *ret)
 	return true;
 }
 
-bool proc_stat_read(int proc_fd, pid_t pid, struct proc_stat *ret)
-{
-	char path[32], text[4096];
-	struct err e;
-
-	(void)snprintf(path, sizeof(path), "%d/stat", (int)pid);
-	if (io_read_file(proc_fd, path, text, sizeof(text), &e) < 0 || !proc_stat_parse(text, ret))
-		return false;
-	(void)snprintf(path, sizeof(path), "%d/limits", (int)pid);
-	/* A zombie has no limits. */
-	ret->locks = UINT64_MAX;
-	if (io_read_file(proc_fd, path, text, sizeof(text), &e) >= 0 &&
-	    !proc_stat_parse_limits(text, &ret->locks))
-		ret->locks = UINT64_MAX;
-	return true;
-}
-
 /* The kernel's struct linux_dirent64, getdents64(2). */
 struct proc_stat_entry {
 	uint64_t inode;
@@ -115,10 +100,9 @@ struct proc_stat_entry {
 	char name[];
 };
 
-/* Without opendir(3), which allocates: PID 1 of an idle cell has no heap. */
-int proc_stat_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg), void *arg)
+/* Without opendir(3), which allocates: PID 1 of an idle cell has no heap. Calls each() with fd. */
+static int proc_stat_walk(int fd, void (*each)(int fd, pid_t pid, void *arg), void *arg)
 {
-	OWN_FD fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_Alignas(8) char bytes[2048];
 	int count = 0;
 	long n = -1;
@@ -133,7 +117,66 @@ int proc_stat_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg),
 				continue;
 			count++;
 			if (each != NULL)
-				each(proc_fd, (pid_t)pid, arg);
+				each(fd, (pid_t)pid, arg);
 		}
 	return n < 0 ? -1 : count;
+}
+
+int proc_stat_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg), void *arg)
+{
+	OWN_FD fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return proc_stat_walk(fd, each, arg);
+}
+
+struct seen_threads {
+	int ended;
+	bool runs; /* one of them */
+};
+
+static void on_thread(int tasks_fd, pid_t tid, void *arg)
+{
+	struct seen_threads *seen = arg;
+	struct proc_stat thread;
+	char path[32], text[4096];
+	struct err e;
+
+	if (seen->runs)
+		return;
+	(void)snprintf(path, sizeof(path), "%d/stat", (int)tid);
+	if (io_read_file(tasks_fd, path, text, sizeof(text), &e) < 0)
+		return;
+	seen->runs = !proc_stat_parse(text, &thread) || thread.has_first;
+	seen->ended += !seen->runs;
+}
+
+/* Threads that have exited stay while another process traces them. The list may end early if
+ * threads exit meanwhile: so all must be seen. */
+static bool proc_stat_has_thread(int proc_fd, pid_t pid, int threads)
+{
+	struct seen_threads seen = { 0 };
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "%d/task", (int)pid);
+	OWN_FD fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return proc_stat_walk(fd, on_thread, &seen) < 0 || seen.runs || seen.ended < threads;
+}
+
+bool proc_stat_read(int proc_fd, pid_t pid, struct proc_stat *ret)
+{
+	char path[32], text[4096];
+	struct err e;
+
+	(void)snprintf(path, sizeof(path), "%d/stat", (int)pid);
+	if (io_read_file(proc_fd, path, text, sizeof(text), &e) < 0 || !proc_stat_parse(text, ret))
+		return false;
+	if (ret->alive && !ret->has_first)
+		ret->alive = proc_stat_has_thread(proc_fd, pid, ret->threads);
+	(void)snprintf(path, sizeof(path), "%d/limits", (int)pid);
+	/* A zombie has no limits. */
+	ret->locks = UINT64_MAX;
+	if (io_read_file(proc_fd, path, text, sizeof(text), &e) >= 0 &&
+	    !proc_stat_parse_limits(text, &ret->locks))
+		ret->locks = UINT64_MAX;
+	return true;
 }

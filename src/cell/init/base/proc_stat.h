@@ -10,7 +10,9 @@
 
 struct proc_stat {
 	pid_t pid, parent, group, session;
-	bool alive;	/* at least one thread runs */
+	bool alive;	/* at least one thread runs. By its text alone: or may run */
+	bool has_first; /* its first thread runs */
+	int threads;	/* also those that have exited and that another process traces */
 	uint64_t locks; /* hard limit, its mark (tree_mark.h). UINT64_MAX: none */
 };
 
@@ -21,7 +23,8 @@ bool proc_stat_parse(const char *text, struct proc_stat *ret) MUST_USE;
 /* Parse the text of /proc/<pid>/limits: locks. Pure. */
 bool proc_stat_parse_limits(const char *text, uint64_t *ret) MUST_USE;
 
-/* Read both files of one process. False if it has exited. */
+/* Read both files of one process and, if its first thread has exited, those of the others. False if
+ * it has exited. */
 bool proc_stat_read(int proc_fd, pid_t pid, struct proc_stat *ret) MUST_USE;
 
 /* Call each(), if not NULL, for every process of the cell but PID 1, in ascending order of their

@@ -81,8 +81,14 @@ static void on_process(int proc_fd, pid_t pid, void *arg)
 {
 	struct proc_stat c;
 
-	if (!proc_stat_read(proc_fd, pid, &c) || !c.alive)
+	if (!proc_stat_read(proc_fd, pid, &c))
 		return;
+	if (!c.alive) {
+		/* One that looks so, because its threads come and go, must not escape by that. */
+		if (c.threads > 1 && kill_tree_is_victim(&c))
+			(void)kill(c.pid, SIGKILL);
+		return;
+	}
 	if (scan->n < SEEN_MAX) {
 		scan->seen[scan->n++] =
 			(struct kill_tree_seen){ c.pid, c.parent, kill_tree_is_victim(&c) };
