@@ -56,6 +56,8 @@ class Origin(http.server.BaseHTTPRequestHandler):
             return self.drip()
         if self.path.startswith("/long"):
             return self.long()
+        if "/v1" in self.path:
+            return self.model()
         body = f"{self.command} {self.path} {self.headers.get('Host')}\n".encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -63,6 +65,20 @@ class Origin(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     do_POST = do_GET
+
+    def model(self):
+        """Answers of model APIs: OpenAI's, Gemini's, and one with numbers that no model has."""
+        usage = {"prompt_tokens": -5, "completion_tokens": 1 << 60} if "absurd" in self.path else {"prompt_tokens": 100, "completion_tokens": 7}
+        answer = {"model": "m", "usage": usage, "choices": []}
+        if self.path.startswith("/v1beta/"):
+            answer = {"candidates": [], "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 20, "thoughtsTokenCount": 3}}
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def long(self):
         self.send_response(200)
@@ -190,6 +206,44 @@ def test_allowed_and_denied(server):
     equal(records(server, s, name="origin.test", kind="request")[0]["seq"], good["seq"], "by name")
     wait_for(lambda: server.get(s["id"])["usage"]["network"]["requests"] >= 1, 15, "the count of requests")
     check(server.get(s["id"])["usage"]["network"]["bytes_in"] > 0, "bytes are counted")
+
+
+def test_tokens_of_model_calls(server):
+    """Tokens of recorded calls are added to the usage of tenant, label and session once, in the transaction of their records, and have a price."""
+    ident, key = server.tenant("tokens")
+    s = server.create(key=key, network=policy(rule(**{"class": "model"})), metadata={"label": "red"})
+
+    def call(path):
+        done = server.run(s["id"], f"curl -sS -m 10 -d '{{\"model\": \"m\"}}' -H 'Content-Type: application/json' http://origin.test:{PORT}{path}", key=key)
+        equal(done["exit_code"], 0, done)
+
+    def tokens(query="", name="labels"):
+        (row,) = [u for u in server.want(200, "GET", "/v1/usage" + query, key=key)[name]]
+        return row["model_tokens_in"], row["model_tokens_out"]
+
+    def calls():
+        return [r for r in server.want(200, "GET", f"/v1/sessions/{s['id']}/network/log?kind=request", key=key)["records"] if r.get("model")]
+
+    call("/v1/chat/completions")
+    call("/v1beta/models/gemini-2.5-pro:generateContent")
+    wait_for(lambda: len(calls()) == 2, 20, "the records")
+    for query, name in (("", "labels"), ("?by=session", "usage"), ("?by=tenant", "tenants")):
+        equal(tokens(query, name), (1100, 30), name)
+    server.kill("cordond")
+    server.wait_ready()
+    equal(tokens(), (1100, 30), "of a cordond that was killed: written with the records")
+    call("/v1/chat/completions?absurd")
+    wait_for(lambda: len(calls()) == 3, 20, "the record")
+    check(tokens()[0] == 1100 and 30 <= tokens()[1] <= 30 + 10**9, tokens())
+    call("/hello")
+    equal(server.want(200, "GET", "/v1/usage", key=key)["labels"][0]["label"], "red")
+    prices = os.path.join(server.folder, "prices.json")
+    with open(prices, "w") as f:
+        json.dump({"model_million_in": 5, "model_million_out": 0, "currency": "EUR"}, f)
+    done = subprocess.run([server.program, "usage", "--by", "session", "--prices", prices, "--csv"], capture_output=True, text=True, timeout=60,
+                          env=dict(os.environ, CORDON_SERVER=server.url, CORDON_API_KEY=key))
+    head, row = [line.split(",") for line in done.stdout.splitlines()]
+    equal((row[head.index("model_tokens_in")], row[head.index("cost")]), ("1100", "0.005500"), done.stdout)
 
 
 def test_private_stays_closed(server):

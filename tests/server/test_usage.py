@@ -56,7 +56,8 @@ def test_by_label(server):
     check(abs(total["cpu_seconds"] - sum(u["cpu_seconds"] for u in found.values())) < 0.01, total)
 
 
-SUMS = ("sessions", "cpu_seconds", "memory_gib_seconds", "disk_gib_seconds", "network_bytes_in", "network_bytes_out")
+SUMS = ("sessions", "cpu_seconds", "memory_gib_seconds", "disk_gib_seconds", "network_bytes_in", "network_bytes_out", "model_tokens_in",
+        "model_tokens_out")
 
 
 def close(one, other, what):
@@ -204,8 +205,8 @@ def test_labels_and_hours_are_bounded(server):
     server.stop()
     with rows.database(server, write=True) as db:
         for n in range(1, 256):
-            db.execute("INSERT INTO usage VALUES (?, ?, ?, 0, 0, 0, 0, 0, 1)", (i, hour, f"l{n}"))
-        db.execute("INSERT INTO usage VALUES (?, ?, ?, 0, 0, 0, 0, 0, 1)", (i, hour - 400 * 24 * 3600000, "old"))
+            db.execute("INSERT INTO usage (tenant, hour_ms, label, cpu_us, memory_kib_ms, disk_kib_ms, net_bytes_in, net_bytes_out, sessions) VALUES (?, ?, ?, 0, 0, 0, 0, 0, 1)", (i, hour, f"l{n}"))
+        db.execute("INSERT INTO usage (tenant, hour_ms, label, cpu_us, memory_kib_ms, disk_kib_ms, net_bytes_in, net_bytes_out, sessions) VALUES (?, ?, ?, 0, 0, 0, 0, 0, 1)", (i, hour - 400 * 24 * 3600000, "old"))
     server.start()
     run(server, key, "one too many", "true")
     run(server, key, "l7", "true")

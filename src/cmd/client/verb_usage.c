@@ -56,6 +56,8 @@ static const struct price {
 	{ "disk_gib_second", "disk_gib_seconds", 1 },
 	{ "network_gib_in", "network_bytes_in", GIB },
 	{ "network_gib_out", "network_bytes_out", GIB },
+	{ "model_million_in", "model_tokens_in", 1e6 },
+	{ "model_million_out", "model_tokens_out", 1e6 },
 };
 
 struct prices {
@@ -78,7 +80,7 @@ static int take_price(struct prices *p, const char *name, const json_t *value, s
 	return err_set(e, ERR_INVALID,
 		       "--prices: %.40s: unknown member; those known are currency, session, "
 		       "cpu_second, memory_gib_second, disk_gib_second, network_gib_in, "
-		       "network_gib_out",
+		       "network_gib_out, model_million_in, model_million_out",
 		       name);
 }
 
@@ -148,20 +150,18 @@ static const struct {
 	[BY_TENANT] = { "tenant", "tenants", "name", "TENANT" },
 };
 
-static const char *const names[] = { "sessions",
-				     "cpu_seconds",
-				     "memory_gib_seconds",
-				     "disk_gib_seconds",
-				     "network_bytes_in",
-				     "network_bytes_out",
-				     "cost",
+static const char *const names[] = { "sessions",	 "cpu_seconds",	     "memory_gib_seconds",
+				     "disk_gib_seconds", "network_bytes_in", "network_bytes_out",
+				     "model_tokens_in",	 "model_tokens_out", "cost",
 				     "currency" };
 static const char *const heads[] = { "SESSIONS", "CPU S",     "MEMORY GIB S", "DISK GIB S",
-				     "BYTES IN", "BYTES OUT", "COST",	      "CURRENCY" };
+				     "BYTES IN", "BYTES OUT", "TOKENS IN",    "TOKENS OUT",
+				     "COST",	 "CURRENCY" };
+#define AMOUNTS 8 /* columns before the cost */
 
 static size_t count_columns(const struct prices *p)
 {
-	return !p->given ? 6 : p->currency[0] == '\0' ? 7 : 8;
+	return AMOUNTS + (!p->given ? 0U : p->currency[0] == '\0' ? 1U : 2U);
 }
 
 /* The sum of rows that came without one. */
@@ -169,7 +169,7 @@ static json_t *total_of(const json_t *rows)
 {
 	json_t *total = json_object();
 
-	for (size_t k = 0; k < 6; k++) {
+	for (size_t k = 0; k < AMOUNTS; k++) {
 		bool whole = k == 0 || k >= 4;
 		double sum = 0;
 
@@ -184,7 +184,8 @@ static json_t *total_of(const json_t *rows)
 
 static void print_table(enum by by, const struct prices *p, const json_t *rows, const json_t *total)
 {
-	const char *all_heads[9] = { ways[by].head }, *all_names[9] = { ways[by].name };
+	const char *all_heads[AMOUNTS + 3] = { ways[by].head },
+					*all_names[AMOUNTS + 3] = { ways[by].name };
 	OWN_JSON *shown = json_copy((json_t *)(uintptr_t)rows);
 	OWN_JSON *last = json_copy((json_t *)(uintptr_t)total);
 	size_t n = count_columns(p);

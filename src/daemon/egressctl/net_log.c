@@ -19,6 +19,7 @@
 #include "daemon/session/session.h"
 #include "daemon/store/store_execution.h"
 #include "daemon/store/store_net.h"
+#include "daemon/store/store_usage.h"
 #include "daemon/store/store_package.h"
 #include "daemon/tenant/event_log.h"
 #include "daemon/tenant/record_quota.h"
@@ -417,6 +418,7 @@ static int net_log_name_execution(struct session *s, const struct access_record_
 	return 0;
 }
 
+#define HOUR_MS 3600000ULL
 #define LABEL_LONG 40 /* bytes of a label that few hosts have: names that carry data do */
 
 static bool net_log_has_long_label(const char *name)
@@ -480,6 +482,20 @@ static int net_log_note_secrets(struct session *s, const struct access_record_te
 	return 0;
 }
 
+/* In the transaction of the record: a call is counted once, with it. */
+static int net_log_count_tokens(struct session *s, const struct access_record_text *r,
+				struct err *e)
+{
+	const struct store_usage_sums more = { .tokens_in = r->tokens_in,
+					       .tokens_out = r->tokens_out };
+	const uint64_t now = core_now_ms();
+
+	if (r->tokens_in + r->tokens_out == 0)
+		return 0;
+	return store_usage_add(core_store(session_core(s)), session_row(s)->id, now - now % HOUR_MS,
+			       &more, NULL, e);
+}
+
 /* clean may be replaced by another one. */
 static int net_log_write_record(struct session *s, struct access_record_text *r, char **clean,
 				struct err *e)
@@ -500,7 +516,7 @@ static int net_log_write_record(struct session *s, struct access_record_text *r,
 		return -1;
 	if (net_session_of(s)->records > 0)
 		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(*clean));
-	if (net_log_note_secrets(s, r, row.execution, e) < 0 ||
+	if (net_log_note_secrets(s, r, row.execution, e) < 0 || net_log_count_tokens(s, r, e) < 0 ||
 	    net_batch_count(s, STORE_NET_WEIGHT(strlen(*clean)), e) < 0)
 		return -1;
 	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);

@@ -543,6 +543,13 @@ static const char version_59[] =
 /* What is covered in the sessions of a tenant. */
 static const char version_60[] =
 	"ALTER TABLE tenant ADD COLUMN redact TEXT NOT NULL DEFAULT '';";
+
+/* Tokens of model calls, in the same sums as the other resources. */
+static const char version_61[] =
+	"ALTER TABLE usage ADD COLUMN tokens_in INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage ADD COLUMN tokens_out INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_session ADD COLUMN tokens_in INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE usage_session ADD COLUMN tokens_out INTEGER NOT NULL DEFAULT 0;";
 /* clang-format on */
 
 const char *const schema_steps[] = {
@@ -554,7 +561,7 @@ const char *const schema_steps[] = {
 	version_37, version_38, version_39, version_40, version_41, version_42, version_43,
 	version_44, version_45, version_46, version_47, version_48, version_49, version_50,
 	version_51, version_52, version_53, version_54, version_55, version_56,
-	version_57, version_58, version_59, version_60,
+	version_57, version_58, version_59, version_60, version_61,
 };
 static_assert(COUNT(schema_steps) == STORE_VERSION, "a step for every version");
 

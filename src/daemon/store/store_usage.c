@@ -12,6 +12,8 @@ static const struct column usage_columns[] = {
 	COLUMN(net_bytes_in, "net_bytes_in", 0),
 	COLUMN(net_bytes_out, "net_bytes_out", 0),
 	COLUMN(sessions, "sessions", 0),
+	COLUMN(tokens_in, "tokens_in", 0),
+	COLUMN(tokens_out, "tokens_out", 0),
 };
 static const struct table usage_table = TABLE("usage", usage_columns);
 #undef ROW

@@ -18,7 +18,8 @@ struct store_usage_sums {
 	uint64_t cpu_us;
 	uint64_t memory_kib_ms, disk_kib_ms; /* KiB held, times the milliseconds */
 	uint64_t net_bytes_in, net_bytes_out;
-	uint64_t sessions; /* begun */
+	uint64_t sessions;		/* begun */
+	uint64_t tokens_in, tokens_out; /* of model calls */
 };
 
 /* Counters of a session up to which its use was added. */

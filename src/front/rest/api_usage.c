@@ -50,6 +50,8 @@ static void show_sums(struct json *j, const struct store_usage_sums *u)
 	show_fraction(j, "disk_gib_seconds", u->disk_kib_ms, 1048576000);
 	json_uint(j, "network_bytes_in", u->net_bytes_in);
 	json_uint(j, "network_bytes_out", u->net_bytes_out);
+	json_uint(j, "model_tokens_in", u->tokens_in);
+	json_uint(j, "model_tokens_out", u->tokens_out);
 }
 
 static void add_sums(struct store_usage_sums *to, const struct store_usage_sums *u)
@@ -60,6 +62,8 @@ static void add_sums(struct store_usage_sums *to, const struct store_usage_sums 
 	to->disk_kib_ms += u->disk_kib_ms;
 	to->net_bytes_in += u->net_bytes_in;
 	to->net_bytes_out += u->net_bytes_out;
+	to->tokens_in += u->tokens_in;
+	to->tokens_out += u->tokens_out;
 }
 
 struct usage_span {

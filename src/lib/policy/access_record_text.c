@@ -113,6 +113,14 @@ static void copy_cut(const json_t *root, const char *name, char *ret, size_t siz
 	ret[n] = '\0';
 }
 
+/* A number of tokens comes from a model's server. null: it named none. */
+static uint64_t read_tokens(const json_t *model, const char *name)
+{
+	const json_int_t n = json_integer_value(json_object_get(model, name));
+
+	return n < 0 ? 0 : (uint64_t)(n < ACCESS_RECORD_TOKENS_MAX ? n : ACCESS_RECORD_TOKENS_MAX);
+}
+
 /* The members of every kind of record. */
 static int read_members(json_t *root, struct access_record_text *ret, struct err *e)
 {
@@ -128,6 +136,8 @@ static int read_members(json_t *root, struct access_record_text *ret, struct err
 	ret->allowed = verdict[0] == 'a';
 	copy_cut(root, "name", ret->name, sizeof(ret->name));
 	copy_cut(root, "secrets", ret->secrets, sizeof(ret->secrets));
+	ret->tokens_in = read_tokens(json_object_get(root, "model"), "input_tokens");
+	ret->tokens_out = read_tokens(json_object_get(root, "model"), "output_tokens");
 	return 0;
 }
 

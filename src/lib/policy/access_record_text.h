@@ -14,6 +14,8 @@
 #define ACCESS_RECORD_NUMBER_MAX                                         \
 	(1LL << 53) /* JSON readers keep integers up to this value exact \
 		     */
+/* Tokens of one record: more than a day of any model. A server's larger number counts as this. */
+#define ACCESS_RECORD_TOKENS_MAX 1000000000LL
 #define ACCESS_RECORD_TEXT_KIND_MAX 16
 #define ACCESS_RECORD_TEXT_NAME_MAX 256
 #define ACCESS_RECORD_TEXT_WORD_MAX 16
@@ -39,6 +41,7 @@ struct access_record_text {
 	struct package_record package;
 	char rule[ACCESS_RECORD_TEXT_RULE_MAX]; /* cut to its size */
 	uint64_t status, bytes;			/* of the answer */
+	uint64_t tokens_in, tokens_out;		/* of a model call. 0: none is known */
 };
 
 /* Read one record: a JSON object of at most 64 members with kind, verdict and time_ms. A future
