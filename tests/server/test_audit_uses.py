@@ -6,6 +6,7 @@ Secrets that cordon-egress puts into requests are in test_hostile_egress.py.
 """
 from harness import check, equal, run_tests
 from test_ports import ANSWERS, serve, through
+from test_report import payload
 
 
 def records(server, ident, kind):
@@ -68,6 +69,11 @@ def test_the_policy_in_force(server):
     check(all(len(h) == 64 for h in [made["policy_sha256"], *hashes]), hashes)
     t = server.create(network={"version": 1, "rules": ["a.example.org"]})["id"]
     equal(records(server, t, "session.created")[0]["data"]["policy_sha256"], hashes[0], "the same policy from the start")
+    for password in ("one", "two"):  # who reads the rest could guess it
+        server.want(200, "PUT", f"/v1/sessions/{s}/network", {"version": 1, "proxy": {"address": "p.example.org:1080", "username": "u", "password": password}})
+    hashes = [r["data"]["policy_sha256"] for r in records(server, s, "session.network")][3:]
+    equal((len(hashes), len(set(hashes))), (2, 1), "a digest without the password of the proxy")
+    equal(payload(server.want(200, "GET", f"/v1/sessions/{s}/report"))["policy_sha256"], hashes[1], "the report has the same one")
     server.delete(s)
     server.delete(t)
     ident, key = server.tenant("uses-policy")

@@ -2,6 +2,7 @@
 #include "lib/json/json_read.h"
 
 #include "json_check.h"
+#include "lib/base/own.h"
 #include "support.h"
 
 static struct json_value read_text(const char *text)
@@ -136,8 +137,27 @@ static void numbers_are_whole(void)
 	CHECK(!json_read_uint(read_text("\"1\""), &n));
 }
 
+static void check_without(const char *document, const char *want)
+{
+	OWN_MEM char *got = json_read_without(document, "p", "s");
+
+	CHECK(got != NULL);
+	CHECK_STR(got, want);
+}
+
+static void a_member_is_left_out(void)
+{
+	check_without("{\"a\":1,\"p\":{\"s\":\"x\",\"t\":{\"s\":2}},\"s\":3}",
+		      "{\"a\":1,\"p\":{\"t\":{\"s\":2}},\"s\":3}");
+	check_without("{\"p\":{\"t\":1,\"s\":2}}", "{\"p\":{\"t\":1}}");
+	check_without("{\"p\":{\"s\":2}}", "{\"p\":{}}");
+	check_without("{\"p\":[\"s\"]}", "{\"p\":[\"s\"]}");
+	check_without("deny", "{}");
+}
+
 TEST_MAIN({ "malformed texts are refused", malformed_texts_are_refused },
 	  { "depth is bounded", depth_is_bounded }, { "members are found", members_are_found },
 	  { "arrays are walked", arrays_are_walked }, { "texts are decoded", texts_are_decoded },
 	  { "a text beyond the cap is refused", a_text_beyond_the_cap_is_refused },
-	  { "numbers are whole", numbers_are_whole })
+	  { "numbers are whole", numbers_are_whole },
+	  { "a member is left out", a_member_is_left_out })

@@ -1,6 +1,7 @@
 /* audit_leaf.c - see audit_leaf.h. */
 #include "daemon/audit/audit_leaf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,12 @@
 
 #include "daemon/audit/fact_lines.h"
 #include "lib/base/hex.h"
+#include "lib/base/own.h"
 #include "lib/base/rand.h"
 #include "lib/base/sha256.h"
 #include "lib/base/utf8.h"
 #include "lib/json/json.h"
+#include "lib/json/json_read.h"
 
 #define SIDE_MAX ((size_t)AUDIT_SEALED_MAX * 6 * AUDIT_VALUE_MAX + 4096)
 
@@ -217,4 +220,15 @@ bool audit_leaf_is_type(const void *leaf, size_t len, const char *type, size_t t
 	at += sizeof(before) - 1;
 	left = len - (size_t)(at - (const char *)leaf);
 	return left > type_len && memcmp(at, type, type_len) == 0 && at[type_len] == '"';
+}
+
+void audit_leaf_hash_policy(struct sha256 *sum, const char *document, const char *proxy)
+{
+	OWN_MEM char *plain = NULL;
+
+	if (strstr(document, "\"password\"") != NULL) {
+		document = plain = json_read_without(document, proxy, "password");
+		assert(plain != NULL);
+	}
+	sha256_add(sum, document, strlen(document));
 }

@@ -12,6 +12,7 @@
 #include "daemon/audit/audit_types.h"
 #include "daemon/store/store_actor.h"
 #include "daemon/store/store_audit.h"
+#include "lib/base/sha256.h"
 
 #define AUDIT_SEALED_MAX 6
 #define AUDIT_VALUE_MAX 4096 /* bytes of a sealed value. A longer one is cut */
@@ -48,6 +49,10 @@ void audit_leaf_release(struct audit_leaf *l);
 /* The commitment of a value, as hexadecimal digits. */
 void audit_leaf_commit(const uint8_t salt[AUDIT_SALT], const char *name, const char *value,
 		       size_t len, char ret[65]);
+
+/* Add a policy to a digest, without the password of its member `proxy`: a reader of the rest could
+ * guess it from the digest. */
+void audit_leaf_hash_policy(struct sha256 *sum, const char *document, const char *proxy);
 
 /* A text member of the leaf's front: "type", "time". Both are in front of all that others can name.
  * False: the leaf is none of ours. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/audit/audit_leaf.h"
 #include "daemon/cells/live_cell.h"
 #include "daemon/node/core.h"
 #include "daemon/node/core_private.h"
@@ -301,10 +302,10 @@ void session_policy_hash(const struct store_session *row, char ret[2 * SHA256_SI
 
 	sha256_init(&sum);
 	if (row->network != NULL)
-		sha256_add(&sum, row->network, strlen(row->network));
+		audit_leaf_hash_policy(&sum, row->network, "egressProxy");
 	sha256_add(&sum, "\n", 1);
 	if (row->policy != NULL)
-		sha256_add(&sum, row->policy, strlen(row->policy));
+		audit_leaf_hash_policy(&sum, row->policy, "proxy");
 	sha256_end(&sum, hash);
 	hex_encode(hash, sizeof(hash), ret);
 }

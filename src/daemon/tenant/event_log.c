@@ -90,8 +90,11 @@ int access_events_policy(struct core *c, const struct store_actor *who,
 {
 	char data[ACCESS_EVENTS_DATA_MAX], hex[2 * SHA256_SIZE + 1];
 	uint8_t hash[SHA256_SIZE];
+	struct sha256 sum;
 
-	sha256_of(document, strlen(document), hash);
+	sha256_init(&sum);
+	audit_leaf_hash_policy(&sum, document, "proxy");
+	sha256_end(&sum, hash);
 	hex_encode(hash, sizeof(hash), hex);
 	(void)fact_lines_print(data, sizeof(data), "name\t%s\npolicy_sha256\t%s\n", t->name, hex);
 	return append(c, who, t->id, "tenant.network", data, e);

@@ -17,6 +17,7 @@
 #include "daemon/audit/audit_checkpoint.h"
 #include "daemon/audit/audit_read.h"
 #include "daemon/audit/notary_link.h"
+#include "daemon/session/session_settings.h"
 #include "daemon/tenant/tenant.h"
 #include "front/rest/api_handlers.h"
 #include "front/rest/report_parts.h"
@@ -27,7 +28,6 @@
 #include "lib/base/base64.h"
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
-#include "lib/base/hex.h"
 #include "lib/base/sha256.h"
 #include "lib/config/config_value.h"
 #include "lib/json/json.h"
@@ -212,28 +212,19 @@ static int write_log(struct json *j, const struct api_report *p, struct err *e)
 	return 0;
 }
 
-static void write_policy(struct json *j, const char *name, const char *policy)
-{
-	uint8_t hash[SHA256_SIZE];
-	char hex[2 * SHA256_SIZE + 1];
-
-	policy = policy == NULL ? "" : policy;
-	sha256_of(policy, strlen(policy), hash);
-	hex_encode(hash, sizeof(hash), hex);
-	json_text(j, name, policy[0] == '\0' ? NULL : hex);
-}
-
 static int write_session(struct json *j, struct request *r, struct err *e)
 {
 	struct store_session row;
 	struct session *live;
 	const struct store_session *now;
+	char hex[2 * SHA256_SIZE + 1];
 
 	if (session_get(r->core, r->tenant, r->session_id, &row, e) < 0)
 		return -1;
 	now = session_now(r->core, &row, &live);
 	json_view_session(j, "session", now, live, false, false);
-	write_policy(j, "policy_sha256", now->policy);
+	session_policy_hash(now, hex);
+	json_text(j, "policy_sha256", hex);
 	store_session_release(&row);
 	return 0;
 }

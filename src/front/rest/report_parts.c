@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/audit/audit_leaf.h"
 #include "daemon/node/core.h"
 #include "daemon/store/store_key.h"
 #include "daemon/tenant/tenant.h"
@@ -36,6 +37,20 @@ static void digest(struct json *j, const char *name, const void *bytes, size_t l
 
 /* ---- policies */
 
+/* The one that is in the audit log. */
+static void policy_digest(struct json *j, const char *document)
+{
+	uint8_t hash[SHA256_SIZE];
+	char hex[2 * SHA256_SIZE + 1];
+	struct sha256 sum;
+
+	sha256_init(&sum);
+	audit_leaf_hash_policy(&sum, document, "proxy");
+	sha256_end(&sum, hash);
+	hex_encode(hash, sizeof(hash), hex);
+	json_text(j, "sha256", hex);
+}
+
 static void policy(struct json *j, const char *name, const char *document, bool all)
 {
 	OWN_MEM char *shown = NULL;
@@ -45,7 +60,7 @@ static void policy(struct json *j, const char *name, const char *document, bool 
 		return;
 	}
 	json_open(j, name, '{');
-	digest(j, "sha256", document, strlen(document));
+	policy_digest(j, document);
 	json_uint(j, "bytes", strlen(document));
 	if (all && strlen(document) <= REPORT_POLICY_MAX)
 		shown = policy_select_reported(document);

@@ -1,5 +1,6 @@
 #include "lib/json/json_read.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/utf8.h"
@@ -451,4 +452,37 @@ int json_read_text(struct json_value v, struct buf *ret, struct err *e)
 			return -1;
 	}
 	return 0;
+}
+
+#define WITHOUT_DEPTH 128
+
+char *json_read_without(const char *document, const char *name, const char *member)
+{
+	const size_t len = strlen(document);
+	struct json_value root, object, key, value;
+	const char *walk = NULL;
+	char *text = malloc(len + 3), *to = text;
+	struct err e;
+
+	if (text == NULL)
+		return NULL;
+	if (json_read(document, len, WITHOUT_DEPTH, &root, &e) < 0)
+		return memcpy(text, "{}", sizeof("{}"));
+	object = json_read_member(root, name);
+	if (object.kind != JSON_READ_OBJECT)
+		return memcpy(text, document, len + 1);
+	to = mempcpy(to, document, (size_t)(object.p - document));
+	*to++ = '{';
+	while (json_read_next(object, &walk, &key, &value)) {
+		if (json_read_is(key, member))
+			continue;
+		if (to[-1] != '{')
+			*to++ = ',';
+		to = mempcpy(to, key.p, key.n);
+		*to++ = ':';
+		to = mempcpy(to, value.p, value.n);
+	}
+	*to++ = '}';
+	memcpy(to, object.p + object.n, strlen(object.p + object.n) + 1);
+	return text;
 }

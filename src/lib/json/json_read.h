@@ -54,3 +54,7 @@ int json_read_text(struct json_value v, struct buf *ret, struct err *e) MUST_USE
 bool json_read_is(struct json_value v, const char *text);
 /* False if v is no whole number from 0 to UINT64_MAX. */
 bool json_read_uint(struct json_value v, uint64_t *ret);
+
+/* Copy a document, without that member of its member `name`. One with thousands of values costs no
+ * tree. A text that is none becomes "{}". The caller frees it. NULL: out of memory. */
+char *json_read_without(const char *document, const char *name, const char *member);

@@ -317,39 +317,6 @@ static void hide_headers(json_t *rules, bool all)
 	}
 }
 
-/* Copy the document without the password of its proxy. A document may have thousands of pins: it is
- * read without a tree. */
-static char *without_password(const char *document)
-{
-	const size_t len = strlen(document);
-	struct json_value root, proxy, key, value;
-	const char *walk = NULL;
-	char *text = malloc(len + 3), *to = text;
-	struct err e;
-
-	if (text == NULL)
-		return NULL;
-	if (json_read(document, len, DOCUMENT_DEPTH_MAX, &root, &e) < 0)
-		return memcpy(text, "{}", sizeof("{}"));
-	proxy = json_read_member(root, "proxy");
-	if (proxy.kind != JSON_READ_OBJECT)
-		return memcpy(text, document, len + 1);
-	to = mempcpy(to, document, (size_t)(proxy.p - document));
-	*to++ = '{';
-	while (json_read_next(proxy, &walk, &key, &value)) {
-		if (json_read_is(key, "password"))
-			continue;
-		if (to[-1] != '{')
-			*to++ = ',';
-		to = mempcpy(to, key.p, key.n);
-		*to++ = ':';
-		to = mempcpy(to, value.p, value.n);
-	}
-	*to++ = '}';
-	memcpy(to, proxy.p + proxy.n, strlen(proxy.p + proxy.n) + 1);
-	return text;
-}
-
 char *policy_select_reported(const char *document)
 {
 	json_t *root = json_loads(document, 0, NULL);
@@ -369,8 +336,9 @@ char *policy_select_shown(const char *document, bool all)
 
 	if (document[0] == '{' &&
 	    (all || (!may_have(document, "\"private\"") && !may_have(document, "\"set_headers\""))))
-		return may_have(document, "\"password\"") ? without_password(document)
-							  : strdup(document);
+		return may_have(document, "\"password\"")
+			       ? json_read_without(document, "proxy", "password")
+			       : strdup(document);
 	root = json_loads(document, 0, NULL);
 	(void)json_object_del(json_object_get(root, "proxy"), "password");
 	if (!all) {
