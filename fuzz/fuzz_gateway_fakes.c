@@ -89,6 +89,15 @@ void resource_share_give_fds(struct resource_share *s, unsigned n)
 {
 }
 
+uint64_t resource_share_cpu_ns(void)
+{
+	return 0;
+}
+
+void resource_share_turn_worked(struct resource_share *s, uint64_t since_ns)
+{
+}
+
 void resource_share_turn_moved(struct resource_share *s, uint64_t n)
 {
 }
