@@ -302,6 +302,19 @@ def programs_are_traced(who):
 
 
 @both
+def files_are_watched(who):
+    with UserServer(who, pool_size=0) as server:
+        s = server.create(watch_reads=["/tmp/private/**"])["id"]
+        line = "mkdir -m 700 /tmp/private; echo a > /tmp/private/one; ln -s private /tmp/soft; exec cat /tmp/soft/one"
+        equal(server.run(s, line)["stdout"], "a\n")
+
+        def found():
+            page = server.want(200, "GET", f"/v1/audit?session={s}&type=file.watched")["records"]
+            return [(r["record"]["data"]["access"], r["side"]["path"]["value"]) for r in page if r.get("side")]
+        wait_for(lambda: {("write", "/tmp/private/one"), ("read", "/tmp/private/one")} <= set(found()), 20, f"records in {found()}")
+
+
+@both
 def nobody_is_more_than_the_user(who):
     with UserServer(who, pool_size=1) as server:
         s = server.create()["id"]

@@ -618,6 +618,26 @@ static int is_called(int nr)
 	return is_traced(nr);
 }
 
+static int is_filed(int nr)
+{
+	static const int calls[] = {
+#ifdef __NR_open
+		__NR_open,     __NR_creat,    __NR_unlink,
+		__NR_rmdir,    __NR_rename,   __NR_link,
+#endif
+#ifdef __NR_renameat
+		__NR_renameat,
+#endif
+		__NR_openat,   __NR_openat2,  __NR_truncate,
+		__NR_linkat,   __NR_unlinkat, __NR_renameat2
+	};
+
+	for (size_t i = 0; i < COUNT(calls); i++)
+		if (calls[i] == nr)
+			return 1;
+	return 0;
+}
+
 /* With a watcher a call is answered as without one, but that EPERM comes from the watcher. Starts
  * and ends of programs are notified only where they are allowed: the watcher lets them pass. */
 static void test_watched(void)
@@ -643,6 +663,8 @@ static void test_watched(void)
 
 				CHECK(traced == (is_traced(nr) ? let_pass : watched));
 				CHECK(called == (is_called(nr) ? let_pass : watched));
+				CHECK(raw_answer(&v[4], NATIVE, nr, args) ==
+				      (is_filed(nr) ? let_pass : watched));
 				CHECK(raw_answer(&v[2], AUDIT_ARCH_I386, nr, args) ==
 				      (SECCOMP_RET_ERRNO | ENOSYS));
 			}

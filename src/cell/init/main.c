@@ -497,6 +497,8 @@ int main(int argc, char **argv)
 		return watch_main(WATCH_PROGRAMS);
 	if (argc > 1 && strcmp(argv[1], "calls") == 0)
 		return watch_main(WATCH_SOME_CALLS);
+	if (argc > 1 && strcmp(argv[1], "files") == 0)
+		return watch_main(WATCH_FILES);
 	if (argc > 1 && strcmp(argv[1], "capture") == 0)
 		return capture_main(argc - 2, argv + 2);
 	agentd_init(&agentd_ops);

@@ -17,23 +17,24 @@
 #include "lib/base/kernel.h"
 
 /* In a cell with a single id the watcher is not root, and keeps only ambient capabilities over
- * exec: the right to look at programs of the cell, and to leave its root directory. */
+ * exec: the rights to look at programs of the cell, to look up its paths, and to leave its root
+ * directory. */
 static bool watcher_keep_caps(void)
 {
-	const uint32_t keep = 1U << CAP_SYS_PTRACE | 1U << CAP_SYS_CHROOT;
+	uint32_t keep = 1U << CAP_SYS_PTRACE | 1U << CAP_SYS_CHROOT | 1U << CAP_DAC_READ_SEARCH;
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct caps[2] = { { keep, keep, keep } };
 
 	return syscall(SYS_capset, &head, caps) == 0 &&
 	       prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_PTRACE, 0, 0) == 0 &&
+	       prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_READ_SEARCH, 0, 0) == 0 &&
 	       prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_CHROOT, 0, 0) == 0;
 }
 
 /* Without a cell the socket is closed. */
 static void NORETURN watcher_run(int sock, int file_fd, uint32_t flags)
 {
-	char name[] = "cordon-init", word[][8] = { "watch", "trace", "calls" };
-	bool trace = (flags & CELL_TRACE) != 0;
+	char name[] = "cordon-init", word[][8] = { "watch", "trace", "calls", "files" };
 	char *argv[] = { name, word[__builtin_popcount(flags & CELL_WATCH_ANY) - 1], NULL };
 	char *envp[] = { NULL };
 	int got[2] = { -1, -1 }, fds[] = { sock, file_fd, KEEPER_FD_INIT };
@@ -44,7 +45,7 @@ static void NORETURN watcher_run(int sock, int file_fd, uint32_t flags)
 	if (restrict_only_fds(fds, COUNT(fds), 0, 1ULL << 2, &e) == 0 &&
 	    io_recv(0, &byte, 1, got, 2, &n, &e) == 1 && n == 2 &&
 	    diff_reader_become_root(got[1]) && dup2(got[0], 0) == 0 &&
-	    (!trace || watcher_keep_caps()) && restrict_no_new_privs(&e) == 0)
+	    ((flags & CELL_TRACE) == 0 || watcher_keep_caps()) && restrict_no_new_privs(&e) == 0)
 		(void)kernel_execveat(2, argv, envp);
 	_exit(125);
 }

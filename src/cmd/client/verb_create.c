@@ -13,7 +13,7 @@ struct create_fields {
 	struct args_common common;
 	struct create_options make;
 	const char *timeout, *idle_timeout, *on_timeout, *on_idle, *mcp, *trace;
-	struct option_list env, writable, exportable, secrets, ports, alarms, redact;
+	struct option_list env, writable, exportable, secrets, ports, alarms, redact, watch_reads;
 	bool keep_diff;
 };
 
@@ -34,7 +34,9 @@ static const struct option options[] = {
 	  "covers in output: email, phone, card, iban, ip, token or pattern:EXPR (doc/secrets.md)", .member = "redact",
 	  .values = "email phone card iban ip token" },
 	{ "trace", "WHAT", OPTION_TEXT, FIELD(trace), 0, 0,
-	  "programs, or calls: records which programs start and end, and some calls (cordon trace)", .member = "trace", .values = "programs calls" },
+	  "programs, calls or files: records which programs start, some calls, or opened files (cordon trace)", .member = "trace", .values = "programs calls files" },
+	{ "watch-reads", "PATH", OPTION_LIST, FIELD(watch_reads), 0, 0,
+	  "records in the audit log who asks for these files, such as /data/** (doc/traces.md)", .member = "watch_reads" },
 	{ "keep-diff", NULL, OPTION_FLAG, FIELD(keep_diff), 0, 0,
 	  "keeps the list of changed files when the session ends, for cordon diff", .member = "keep_diff" },
 	{ "timeout", "TIME", OPTION_SPAN, FIELD(timeout), 0, 0,

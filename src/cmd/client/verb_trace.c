@@ -53,6 +53,7 @@ static void print_line(const json_t *r)
 	bool claimed = strcmp(member_text(r, "source", ""), "claimed") == 0;
 	bool starts = strcmp(member_text(r, "kind", ""), "exec") == 0;
 	bool calls = strcmp(member_text(r, "kind", ""), "call") == 0;
+	bool files = strcmp(member_text(r, "kind", ""), "file") == 0;
 
 	if (lost > 0)
 		(void)printf("(%llu entries lost)\n", (unsigned long long)lost);
@@ -60,6 +61,7 @@ static void print_line(const json_t *r)
 	(void)printf(" %s %7llu %7llu %5llu ",
 		     starts  ? "exec"
 		     : calls ? "call"
+		     : files ? "file"
 			     : "exit",
 		     (unsigned long long)member_number(r, "pid", 0),
 		     (unsigned long long)member_number(r, "parent", 0),
@@ -67,6 +69,15 @@ static void print_line(const json_t *r)
 	if (starts) {
 		show_text(member_text(r, "path", "?"), stdout);
 		print_words(json_object_get(r, "argv"));
+	} else if (files) {
+		show_text(member_text(r, "path", "?"), stdout);
+		print_words(json_object_get(r, "access"));
+		(void)printf(" x%llu ", (unsigned long long)member_number(r, "times", 0));
+		show_text(member_text(r, "file", "?"), stdout);
+		if (json_is_string(json_object_get(r, "to"))) {
+			(void)printf(" to ");
+			show_text(member_text(r, "to", "?"), stdout);
+		}
 	} else if (calls) {
 		show_text(member_text(r, "path", "?"), stdout);
 		(void)putchar(' ');

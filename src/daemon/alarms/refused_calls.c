@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "daemon/alarms/alarm.h"
+#include "daemon/alarms/watched_files.h"
 #include "daemon/cells/cell_socket.h"
 #include "daemon/cells/live_cell.h"
+#include "daemon/session/session_watch.h"
 #include "lib/base/clock.h"
 #include "seccomp_program.h"
 
@@ -213,6 +215,7 @@ static void on_session_second(struct session *s)
 	state = cell_watch_look(cell->cells->dir_fd, cell->id, &total);
 	if (state == CELL_WATCH_NONE)
 		return;
+	watched_files_look(s, false);
 	r = state_of(s);
 	r->counted = true;
 	if (total != r->total)
@@ -221,8 +224,8 @@ static void on_session_second(struct session *s)
 	if (r->gone_looks < GONE_LOOKS || r->lost)
 		return;
 	r->lost = true;
-	/* No program can start in a traced cell without it. */
-	if (session_row(s)->trace != SESSION_TRACE_NONE)
+	/* No program can start, or open a file, in a traced cell without it. */
+	if (session_watch_flags(session_row(s)) != 0)
 		alarm_end(s, ALARM_CELL_FAULT, "what\tthe watcher of its programs has ended\n");
 	else
 		alarm_raise(s, ALARM_CELL_FAULT, 1,
@@ -235,6 +238,7 @@ static void settle(struct session *s)
 	struct refused_session *r = state_of(s);
 	char lines[REFUSED_CALLS_TEXT_MAX];
 
+	watched_files_look(s, true);
 	read_file(s, r, false);
 	if (!r->counted)
 		return;

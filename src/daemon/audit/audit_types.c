@@ -31,6 +31,7 @@ static const struct audit_type audit_types[] = {
 	{ "file.moved", "FIL05", 1, "a file of a session was moved" },
 	{ "file.read", "FIL01", 1, "a file of a session was read" },
 	{ "file.removed", "FIL03", 1, "a file of a session was removed" },
+	{ "file.watched", "FIL09", 1, "a program of a session asked for a watched file" },
 	{ "file.written", "FIL02", 1, "a file of a session was written" },
 	{ "key.created", "KEY01", 1, "a key was created" },
 	{ "key.expired", "KEY03", 1, "a key has expired" },

@@ -168,7 +168,10 @@ static void fact_lines_one(struct json *j, const char *key, const char *text, si
 					       "last_seq",
 					       "after_seq",
 					       "lost_before",
-					       "unrecorded" };
+					       "unrecorded",
+					       "times",
+					       "lost",
+					       "entry" };
 	char digits[24], *end;
 	long long n;
 	/* Most are texts: they are known by their first character. */

@@ -97,6 +97,14 @@ int cell_watch_open(int cells_fd, const char *id)
 	return openat(cells_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
+int cell_watch_open_rw(int cells_fd, const char *id)
+{
+	char name[NAME_BYTES];
+
+	watch_name(id, name);
+	return openat(cells_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
 /* The unwritten end of a file reads as zeroes. */
 static bool watch_pread(int fd, void *ret, size_t n)
 {

@@ -27,6 +27,8 @@ enum cell_watch_state cell_watch_look(int cells_fd, const char *id, uint64_t *re
 int cell_watch_open(int cells_fd, const char *id);
 /* The processor time of the watcher, 0 if there is none. */
 uint64_t cell_watch_cpu_us(int cells_fd, const char *id);
+/* To write the cursor of struct watch_wish, too. */
+int cell_watch_open_rw(int cells_fd, const char *id) MUST_USE;
 /* All but the ring. */
 bool cell_watch_head(int fd, struct watch_file *ret);
 /* The entry of that number. False: it is not there, or not any more. */

@@ -463,6 +463,8 @@ static int watch_file(struct live_cell *c)
 	    c->plan->engine != CELL_ENGINE_NONE)
 		return -1;
 	fd = cell_watch_create(c->cells->dir_fd, c->id);
+	if (fd >= 0 && c->events->on_watch != NULL && !c->events->on_watch(c, fd))
+		io_close_all(&fd, 1);
 	if (fd < 0 && (c->plan->flags & CELL_TRACE) == 0) /* a trace without it is refused below */
 		log_warn("refused system calls of a cell are not counted", "session_id=%s errno=%d",
 			 c->id, errno);

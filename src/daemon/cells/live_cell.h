@@ -29,6 +29,9 @@ struct live_guest;
 struct live_program;
 
 struct live_cell_events {
+	/* Write into the new file of its watcher (watch_file.h) what that needs. False: it could
+	 * not. Optional. */
+	bool (*on_watch)(struct live_cell *c, int fd);
 	void (*on_up)(struct live_cell *c, const struct err *e); /* e: it is not, and is freed */
 	/* PID 1 has ended by itself, or broke the protocol (broken). The owner calls
 	 * live_cell_end().

@@ -55,6 +55,7 @@ enum session_trace {
 	SESSION_TRACE_NONE,
 	SESSION_TRACE_PROGRAMS,
 	SESSION_TRACE_CALLS,
+	SESSION_TRACE_FILES,
 	SESSION_TRACES
 };
 extern const char *const session_trace_names[SESSION_TRACES];
@@ -118,6 +119,7 @@ struct session_spec {
 	uint16_t ports[SESSION_PORTS_MAX]; /* opened from the start, each once */
 	unsigned nports;
 	const char *redact;	 /* lines of redact.h. "" or NULL: none */
+	const char *watch_reads; /* lines of session_watch.h. "" or NULL: none */
 	const char *traceparent; /* lib/http/traceparent.h. "" or NULL: none */
 	bool keep_diff;		 /* session_diff.h */
 	enum session_storage storage;

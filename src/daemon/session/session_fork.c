@@ -93,6 +93,7 @@ static void copy_spec(const struct session *s, const struct session_fork *f, str
 				       .client = row->client,
 				       .alarms = row->alarms,
 				       .redact = row->redact,
+				       .watch_reads = row->watch_reads,
 				       .trace = (enum session_trace)row->trace,
 				       .version = s->template->row.id,
 				       .actor = &f->actor };

@@ -33,6 +33,7 @@
 #include "daemon/session/session_pause.h"
 #include "daemon/session/session_save.h"
 #include "daemon/session/session_settings.h"
+#include "daemon/session/session_watch.h"
 #include "daemon/session/session_service.h"
 #include "daemon/session/session_spec.h"
 #include "daemon/session/session_states.h"
@@ -178,7 +179,7 @@ void session_begin(struct session *s)
 		return;
 	}
 	/* Cells of pools are not traced. */
-	if (s->own == NULL && !s->guest.from_memory && s->row.trace == SESSION_TRACE_NONE)
+	if (s->own == NULL && !s->guest.from_memory && session_watch_flags(&s->row) == 0)
 		s->cell = templates_claim(s);
 	if (s->cell != NULL) {
 		s->from_pool = true;
@@ -501,7 +502,13 @@ static void on_cell_stopped(struct live_cell *cell)
 		session_memory_go_on(s);
 }
 
+static bool on_cell_watch(struct live_cell *c, int fd)
+{
+	return session_watch_wish(&((struct session *)c->owner)->row, fd);
+}
+
 const struct live_cell_events session_cell_events = {
+	.on_watch = on_cell_watch,
 	.on_up = on_cell_up,
 	.on_dead = on_cell_dead,
 	.on_exited = on_cell_exited,

@@ -14,6 +14,7 @@
 #include "daemon/session/session.h"
 #include "daemon/session/session_diff.h"
 #include "daemon/session/session_volume.h"
+#include "daemon/session/session_watch.h"
 #include "daemon/template/template_stack.h"
 #include "daemon/template/templates_private.h"
 #include "daemon/tenant/quota.h"
@@ -319,7 +320,8 @@ static int copy_texts(const struct core *c, const struct template_version *v,
 	const char *secrets = spec->secrets == NULL ? "" : spec->secrets;
 	const char *alarms = spec->alarms == NULL ? "" : spec->alarms;
 	const char *redact = spec->redact == NULL ? "" : spec->redact;
-	size_t need = spec->env_len + strlen(alarms) + strlen(redact) + strlen(metadata) + strlen(writable) +
+	const char *watch = spec->watch_reads == NULL ? "" : spec->watch_reads;
+	size_t need = spec->env_len + strlen(alarms) + strlen(redact) + strlen(watch) + strlen(metadata) + strlen(writable) +
 		      strlen(exportable) + strlen(network) + strlen(client) + strlen(policy) +
 		      strlen(secrets) + strlen(v->row.mounts) + 64;
 	char line[2 * 4096 + 16], *at, *begin;
@@ -343,6 +345,7 @@ static int copy_texts(const struct core *c, const struct template_version *v,
 	row->secrets = spec_put(&at, secrets, strlen(secrets));
 	row->alarms = spec_put(&at, alarms, strlen(alarms));
 	row->redact = spec_put(&at, redact, strlen(redact));
+	row->watch_reads = spec_put(&at, watch, strlen(watch));
 	row->detail = row->diff_why = row->refused = spec_put(&at, "", 0);
 	str_copy(row->traceparent, spec->traceparent == NULL ? "" : spec->traceparent);
 	row->keep_diff = spec->keep_diff ? KEPT_DIFF_WANTED : KEPT_DIFF_NO;
@@ -425,13 +428,9 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 	memcpy(row->template_id, v->row.id, sizeof(row->template_id));
 	row->profile = spec->profile < 0 ? CELL_STANDARD : (uint32_t)spec->profile;
 	row->trace = spec->trace;
-	if (row->trace != SESSION_TRACE_NONE &&
-	    cell_level_of(row->level)->engine != CELL_ENGINE_NONE)
-		return err_set(
-			e, ERR_UNSUPPORTED,
-			"trace: programs of level %s run behind a kernel of their own, which "
-			"is not traced; use level container",
-			cell_level_of(row->level)->name);
+	row->watch_reads = spec->watch_reads;
+	if (session_watch_allowed(row, e) < 0)
+		return -1;
 	if (check_limits(c, v, &asked, row, e) < 0 || check_times(c, spec, row, e) < 0 ||
 	    session_storage_check(c, spec, row, e) < 0)
 		return -1;
@@ -569,9 +568,7 @@ int session_spec_plan(const struct core *c, const struct template_version *v,
 	memset(ret, 0, sizeof(*ret));
 	ret->op = KEEPER_CREATE;
 	ret->profile = row->profile;
-	ret->flags = CELL_LINGER | session_storage_flags(row) |
-		     (row->trace != SESSION_TRACE_NONE ? (uint32_t)CELL_TRACE : 0) |
-		     (row->trace == SESSION_TRACE_CALLS ? (uint32_t)CELL_TRACE_CALLS : 0);
+	ret->flags = CELL_LINGER | session_storage_flags(row) | session_watch_flags(row);
 	ret->uid = ret->gid = DEFAULT_UID;
 	ret->limits = row->limits;
 	str_copy(ret->id, row->id);

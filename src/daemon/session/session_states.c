@@ -14,7 +14,7 @@ static const char *const names[] = {
 _Static_assert(COUNT(names) == SESSION_STATES, "one name for each state");
 
 const char *const session_storage_names[SESSION_STORAGES] = { "memory", "disk" };
-const char *const session_trace_names[SESSION_TRACES] = { "none", "programs", "calls" };
+const char *const session_trace_names[SESSION_TRACES] = { "none", "programs", "calls", "files" };
 
 static const char *const reasons[] = {
 	[SESSION_NO_REASON] = "",

@@ -550,18 +550,22 @@ static const char version_61[] =
 	"ALTER TABLE usage ADD COLUMN tokens_out INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE usage_session ADD COLUMN tokens_in INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE usage_session ADD COLUMN tokens_out INTEGER NOT NULL DEFAULT 0;";
+
+/* Files whose reads are recorded, see session_watch.h. */
+static const char version_62[] =
+	"ALTER TABLE session ADD COLUMN watch_reads TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const schema_steps[] = {
-	version_1, version_2, version_3, version_4, version_5, version_6, version_7, version_8,
-	version_9, version_10, version_11, version_12, version_13, version_14, version_15,
-	version_16, version_17, version_18, version_19, version_20, version_21, version_22,
-	version_23, version_24, version_25, version_26, version_27, version_28, version_29,
-	version_30, version_31, version_32, version_33, version_34, version_35, version_36,
-	version_37, version_38, version_39, version_40, version_41, version_42, version_43,
-	version_44, version_45, version_46, version_47, version_48, version_49, version_50,
-	version_51, version_52, version_53, version_54, version_55, version_56,
-	version_57, version_58, version_59, version_60, version_61,
+	version_1,  version_2,	version_3,  version_4,	version_5,  version_6,	version_7,
+	version_8,  version_9,	version_10, version_11, version_12, version_13, version_14,
+	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
+	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
+	version_29, version_30, version_31, version_32, version_33, version_34, version_35,
+	version_36, version_37, version_38, version_39, version_40, version_41, version_42,
+	version_43, version_44, version_45, version_46, version_47, version_48, version_49,
+	version_50, version_51, version_52, version_53, version_54, version_55, version_56,
+	version_57, version_58, version_59, version_60, version_61, version_62,
 };
 static_assert(COUNT(schema_steps) == STORE_VERSION, "a step for every version");
 

@@ -45,6 +45,7 @@ static const struct column session_columns[] = {
 	COLUMN(alarms, "alarms", COLUMN_COUNTED),
 	COLUMN(redact, "redact", COLUMN_COUNTED),
 	COLUMN(trace, "trace", 0),
+	COLUMN(watch_reads, "watch_reads", COLUMN_COUNTED),
 	COLUMN(state, "state", STATE),
 	COLUMN(reason, "reason", STATE),
 	COLUMN(started_ms, "started_ms", STATE),

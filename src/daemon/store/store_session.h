@@ -36,9 +36,10 @@ struct store_session {
 	char traceparent[STORE_TRACE_MAX]; /* of the client (lib/http/traceparent.h). "": none */
 	uint32_t storage;		   /* what its disk is */
 	bool read_only;			   /* its root directory */
-	uint64_t keep_ms;   /* persistent: how long it is kept without use. 0: it is not */
-	const char *alarms; /* its rules of alarms, opaque */
-	const char *redact; /* lines of redact.h */
+	uint64_t keep_ms;	 /* persistent: how long it is kept without use. 0: it is not */
+	const char *alarms;	 /* its rules of alarms, opaque */
+	const char *redact;	 /* lines of redact.h */
+	const char *watch_reads; /* lines of session_watch.h */
 	uint32_t trace;
 
 	/* Where it is: store_session_update_state(). */

@@ -256,6 +256,7 @@ static int template_pools_settle(struct level_pool *l, uint32_t level, struct er
 		return -1;
 	free(texts);
 	l->like.mounts = v->row.mounts; /* the others are not read any more */
+	l->like.watch_reads = NULL;
 	l->like_set = true;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/node/core_private.h"
+#include "daemon/session/session_watch.h"
 #include "daemon/tenant/image_charge.h"
 #include "daemon/tenant/record_quota.h"
 #include "lib/base/clock.h"
@@ -368,7 +369,7 @@ static unsigned seconds_for(uint64_t tokens, uint64_t rate_milli)
 static uint64_t quota_memory(const struct session *s)
 {
 	return s->row.limits.memory_bytes +
-	       (s->row.trace == SESSION_TRACE_NONE ? 0 : WATCH_FILE_MAX);
+	       (session_watch_flags(&s->row) == 0 ? 0 : WATCH_FILE_MAX);
 }
 
 int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)

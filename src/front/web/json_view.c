@@ -230,12 +230,17 @@ static const char *or_empty(const char *text)
 	return text == NULL ? "" : text;
 }
 
-void json_view_redact(struct json *j, const char *lines)
+static void json_view_texts(struct json *j, const char *name, const char *lines)
 {
-	json_open(j, "redact", '[');
+	json_open(j, name, '[');
 	while (*lines != '\0')
 		lines = json_view_part(j, NULL, lines, "\n");
 	json_close(j, ']');
+}
+
+void json_view_redact(struct json *j, const char *lines)
+{
+	json_view_texts(j, "redact", lines);
 }
 
 static const char *json_view_action(uint32_t a)
@@ -334,6 +339,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_view_secrets(j, row->secrets);
 	port_url_list(j, live, urls);
 	json_text(j, "trace", session_trace_names[row->trace < SESSION_TRACES ? row->trace : 0]);
+	json_view_texts(j, "watch_reads", or_empty(row->watch_reads));
 	json_view_redact(j, or_empty(row->redact));
 	spec_alarms_view(j, row->alarms);
 	json_view_refused_calls(j, row, live);
@@ -561,6 +567,36 @@ static void json_view_call(struct json *j, const struct trace_row *row)
 		json_none(j, "address");
 }
 
+static void json_view_file(struct json *j, const struct watch_entry *w)
+{
+	static const struct {
+		int bit;
+		const char *name;
+	} words[] = { { WATCH_READ, "read" },
+		      { WATCH_WRITE, "write" },
+		      { WATCH_REMOVE, "remove" },
+		      { WATCH_RENAME, "rename" },
+		      { WATCH_LINK, "link" } };
+	size_t n = strnlen(w->args, WATCH_ARGS);
+	bool two = w->args_len <= WATCH_ARGS && n + 1 < w->args_len;
+
+	json_uint(j, "parent", w->parent);
+	json_uint(j, "uid", w->uid);
+	json_text(j, "path", w->path);
+	json_open(j, "access", '[');
+	for (size_t i = 0; i < COUNT(words); i++)
+		if ((w->code & words[i].bit) != 0)
+			json_text(j, NULL, words[i].name);
+	json_close(j, ']');
+	json_bytes(j, "file", w->args, n);
+	if (two)
+		json_bytes(j, "to", w->args + n + 1, strnlen(w->args + n + 1, w->args_len - n - 1));
+	else
+		json_none(j, "to");
+	json_uint(j, "times", w->count);
+	json_bool(j, "cut", (w->flags & WATCH_CUT) != 0);
+}
+
 void json_view_trace(struct json *j, const char *name, const struct trace_row *row)
 {
 	const struct watch_entry *w = &row->entry;
@@ -571,11 +607,14 @@ void json_view_trace(struct json *j, const char *name, const struct trace_row *r
 	json_text(j, "kind",
 		  w->kind == WATCH_EXEC	  ? "exec"
 		  : w->kind == WATCH_CALL ? "call"
+		  : w->kind == WATCH_FILE ? "file"
 					  : "exit");
 	json_text(j, "source", (w->flags & WATCH_EXACT) != 0 ? "exact" : "claimed");
 	json_uint(j, "lost", row->lost);
 	json_uint(j, "pid", w->pid);
-	if (w->kind == WATCH_CALL) {
+	if (w->kind == WATCH_FILE) {
+		json_view_file(j, w);
+	} else if (w->kind == WATCH_CALL) {
 		json_view_call(j, row);
 	} else if (w->kind == WATCH_EXEC) {
 		json_uint(j, "parent", w->parent);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/session/redact.h"
+#include "daemon/session/session_watch.h"
 #include "daemon/template/template_name.h"
 #include "front/web/json_members.h"
 #include "front/web/spec_alarms.h"
@@ -245,6 +246,24 @@ void spec_session_redact(struct json_members *m, struct buf *ret)
 	}
 }
 
+static void read_watch_reads(struct json_members *m, struct spec_session *s)
+{
+	json_t *list = json_members_array(m, "watch_reads", SESSION_WATCH_MAX);
+	struct err e;
+
+	for (size_t i = 0; list != NULL && i < json_array_size(list) && !m->failed; i++) {
+		const char *entry = json_string_value(json_array_get(list, i));
+
+		if (entry == NULL)
+			(void)json_members_fail(m, "watch_reads", "must be an array of texts");
+		else if (session_watch_check(entry, &e) < 0)
+			(void)json_members_fail(m, "watch_reads", e.msg);
+		else
+			buf_printf(&s->watch_reads, "%s%s", i == 0 ? "" : "\n", entry);
+	}
+	s->spec.watch_reads = buf_text(&s->watch_reads);
+}
+
 static void read_trace(struct json_members *m, struct spec_session *s)
 {
 	const char *text = NULL;
@@ -276,7 +295,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	static const char *const actions[SESSION_ACTIONS] = { "kill", "pause", "pause_files" };
 	struct session_spec *spec = &ret->spec;
 	static const char *const session_trace_words[SESSION_TRACES] = { "none", "programs",
-									 "calls" };
+									 "calls", "files" };
 	unsigned profile = CELL_PROFILES, on_timeout = 0, on_idle = 0, trace = 0;
 	struct json_members m;
 
@@ -286,6 +305,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	buf_init(&ret->exportable, RULES_BYTES_MAX);
 	buf_init(&ret->secrets, SPEC_SECRET_LINES_BYTES);
 	buf_init(&ret->redact, REDACT_TEXT_MAX);
+	buf_init(&ret->watch_reads, SESSION_WATCH_TEXT);
 	ret->root = spec_session_parse(body, len, e);
 	if (ret->root == NULL)
 		return -1;
@@ -318,6 +338,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	read_trace(&m, ret);
 	spec_session_redact(&m, &ret->redact);
 	ret->spec.redact = buf_text(&ret->redact);
+	read_watch_reads(&m, ret);
 	read_storage(&m, spec);
 	json_members_choice(&m, "trace", session_trace_words, SESSION_TRACES, &trace);
 	spec->trace = (enum session_trace)trace;
@@ -337,4 +358,5 @@ void spec_session_release(struct spec_session *s)
 	buf_release(&s->exportable);
 	buf_release(&s->secrets);
 	buf_release(&s->redact);
+	buf_release(&s->watch_reads);
 }

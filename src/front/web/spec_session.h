@@ -23,6 +23,7 @@ struct spec_session {
 	char *policy;
 	char traceparent[TRACEPARENT_MAX];
 	struct buf redact;
+	struct buf watch_reads;
 	struct buf env, writable, exportable, secrets;
 	char alarms[ALARM_RULES_TEXT_MAX];
 	/* Mounts from this one on are volumes: their sources are names until spec_volumes_find()

@@ -57,8 +57,9 @@ enum {
 	CELL_WATCH = 1 << 4,
 	CELL_TRACE = 1 << 5, /* with CELL_WATCH: starts and ends of programs are recorded, too */
 	CELL_TRACE_CALLS = 1 << 6, /* with CELL_TRACE: and some calls */
-	CELL_WATCH_ANY = 7 << 4,   /* each of them with those before */
-	CELL_FLAGS_ALL = (1 << 7) - 1,
+	CELL_TRACE_FILES = 1 << 7, /* with CELL_TRACE_CALLS: files, and neither of the others */
+	CELL_WATCH_ANY = 15 << 4,  /* each of them with those before */
+	CELL_FLAGS_ALL = (1 << 8) - 1,
 };
 
 enum { CELL_MOUNT_WRITABLE = 1 << 0 };

@@ -30,8 +30,17 @@ struct watch_file {
 #define WATCH_CWD 152
 #define WATCH_ARGS 600
 
-/* WATCH_CALL: code is its number, args its six arguments and, of connect and bind, the address. */
-enum watch_kind { WATCH_EXEC = 1, WATCH_EXIT, WATCH_CALL };
+/* WATCH_CALL: code is its number, args its six arguments and, of connect and bind, the address.
+ * WATCH_FILE: code has WATCH_READ and the like, path the program, args the file and, of a rename or
+ * link, its new name. */
+enum watch_kind { WATCH_EXEC = 1, WATCH_EXIT, WATCH_CALL, WATCH_FILE };
+enum {
+	WATCH_READ = 1 << 0,
+	WATCH_WRITE = 1 << 1,
+	WATCH_REMOVE = 1 << 2,
+	WATCH_RENAME = 1 << 3,
+	WATCH_LINK = 1 << 4, /* another hard link */
+};
 #define WATCH_ADDRESS 128
 
 enum {
@@ -39,6 +48,7 @@ enum {
 	WATCH_CUT = 1 << 1,	/* a text is cut */
 	WATCH_UNKNOWN = 1 << 2, /* WATCH_EXIT: it was killed, by an unknown signal */
 	WATCH_SIGNAL = 1 << 3,	/* WATCH_EXIT: code is the signal */
+	WATCH_MATCHED = 1 << 4, /* WATCH_FILE: a watched path */
 };
 
 /* Written as a whole. A reader may see half of it: seq and seq_again differ then. */
@@ -51,7 +61,22 @@ struct watch_entry {
 	uint32_t args_len;
 	char path[WATCH_PATH], cwd[WATCH_CWD];
 	char args[WATCH_ARGS]; /* each with its NUL */
-	uint32_t zero;
+	uint32_t count;	       /* WATCH_FILE: so often in this second. It may still grow */
 	uint64_t seq_again;
 };
 _Static_assert(sizeof(struct watch_entry) == 1024, "a whole number of words");
+
+/* What the watcher of files is to record. cordond writes it when it makes the file, and the cursor
+ * whenever it has read. */
+#define WATCH_WISH_AT 4160
+#define WATCH_PATTERNS 16 /* watched paths of a session */
+#define WATCH_PATTERN 200 /* bytes of one, with its end */
+#define WATCH_PATTERNS_TEXT (WATCH_PATTERNS * WATCH_PATTERN)
+struct watch_wish {
+	uint32_t version; /* WATCH_VERSION */
+	uint32_t all;	  /* record every file, not only watched ones */
+	uint64_t cursor;  /* cordond's: entries before this one are in the audit log */
+	char patterns[WATCH_PATTERNS_TEXT]; /* lines */
+};
+_Static_assert(WATCH_WISH_AT >= sizeof(struct watch_file), "behind the counts");
+_Static_assert(WATCH_WISH_AT + sizeof(struct watch_wish) <= WATCH_RING_AT, "in front of the ring");

@@ -112,7 +112,7 @@ bool trace_is_traced(int nr, enum watch_mode mode)
 				     SYS_capset,
 				     SYS_memfd_create };
 
-	if (mode != WATCH_REFUSED && trace_is_program(nr))
+	if (mode != WATCH_REFUSED && mode != WATCH_FILES && trace_is_program(nr))
 		return true;
 	for (size_t i = 0; mode == WATCH_SOME_CALLS && i < COUNT(calls); i++)
 		if (calls[i] == nr)
@@ -133,7 +133,7 @@ static size_t trace_read(pid_t pid, const char *name, char *ret, size_t cap)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-static void trace_link(pid_t pid, const char *name, char *ret, size_t cap, uint32_t *flags)
+void trace_link(pid_t pid, const char *name, char *ret, size_t cap, uint32_t *flags)
 {
 	char path[48];
 	ssize_t n;
@@ -201,7 +201,7 @@ static uint32_t trace_inside(pid_t pid)
 	return s.inside;
 }
 
-static void trace_identity(pid_t pid, struct watch_entry *e)
+void trace_identity(pid_t pid, struct watch_entry *e)
 {
 	struct trace_status s;
 
@@ -318,7 +318,7 @@ static size_t trace_copy_piece(pid_t pid, uint64_t from, void *to, size_t n)
 	return got < 0 ? 0 : (size_t)got;
 }
 
-static size_t trace_copy(pid_t pid, uint64_t from, void *to, size_t n)
+size_t trace_copy(pid_t pid, uint64_t from, void *to, size_t n)
 {
 	size_t all = 0, got = 1;
 

@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cell/init/watch/watch.h"
 #include "lib/wire/watch_file.h"
@@ -22,6 +23,15 @@ struct trace_ops {
 	void (*write)(struct watch_entry *e);
 };
 void trace_call(const struct seccomp_notif *n, const struct trace_ops *ops);
+
+/* ---- for files.c: of a process that waits for its answer */
+
+/* Bytes of its memory, at most up to the end of a page. Return how many. */
+size_t trace_copy(pid_t pid, uint64_t from, void *to, size_t n);
+/* A link of /proc/PID. */
+void trace_link(pid_t pid, const char *name, char *ret, size_t cap, uint32_t *flags);
+/* Its numbers and user, as the cell sees them. */
+void trace_identity(pid_t pid, struct watch_entry *e);
 
 /* Wait until the listener has something. Record the ends of killed programs. Return
  * its events, as poll(2). */

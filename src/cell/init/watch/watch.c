@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cell/init/watch/files.h"
 #include "cell/init/watch/trace.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
@@ -42,6 +43,7 @@
 #define CPU_BURST_US 500000 /* and so much at once */
 #define CPU_REST_MAX_MS 100
 #define CPU_STEP_US 1000 /* it is told in such steps */
+#define FILES_RATE 5	 /* times as many, of calls for files */
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
@@ -133,6 +135,10 @@ static bool watch_answer(enum watch_mode mode)
 	memset(&got, 0, sizeof(got));
 	if (watch_ioctl(SECCOMP_IOCTL_NOTIF_RECV, &got) < 0)
 		return false;
+	if (mode == WATCH_FILES && files_is_call(got.n.data.nr)) {
+		files_call(&got.n, &trace_ops);
+		return true;
+	}
 	if (trace_is_traced(got.n.data.nr, mode)) {
 		trace_call(&got.n, &trace_ops);
 		return true;
@@ -176,11 +182,11 @@ static void watch_keep_share(void)
 	watch_rest(rest_ms < CPU_REST_MAX_MS ? rest_ms : CPU_REST_MAX_MS);
 }
 
-/* Called after each answer. */
-static void watch_keep_rate(void)
+/* Called after each answer. Programs open more files than they start programs. */
+static void watch_keep_rate(enum watch_mode mode)
 {
 	static uint64_t milli = BURST * 1000ULL, at_ns;
-	uint64_t now = clock_now_ns();
+	uint64_t now = clock_now_ns(), cost = mode == WATCH_FILES ? 1000 / FILES_RATE : 1000;
 
 	milli += (now - at_ns) / 1000 * RATE / 1000;
 	at_ns = now;
@@ -189,15 +195,17 @@ static void watch_keep_rate(void)
 	if (milli < 1000)
 		watch_rest(REST_MS);
 	else
-		milli -= 1000;
+		milli -= cost;
 }
 
 /* ---- its own restrictions */
 
-/* A tracer keeps the right to attach to processes of the cell, and to nothing else. */
-static int watch_drop_caps(bool traced)
+/* A tracer keeps the right to attach to processes of the cell, and to nothing else. To look paths
+ * up it needs to pass directories of all users of the cell. */
+static int watch_drop_caps(enum watch_mode mode)
 {
-	const uint32_t keep = traced ? 1U << CAP_SYS_PTRACE : 0;
+	const uint32_t keep = (mode != WATCH_REFUSED ? 1U << CAP_SYS_PTRACE : 0) |
+			      (mode == WATCH_FILES ? 1U << CAP_DAC_READ_SEARCH : 0);
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct caps[2] = { { .effective = keep, .permitted = keep } };
 
@@ -221,7 +229,7 @@ static const int trace_calls[] = {
 #endif
 	SYS_openat, SYS_readlinkat, SYS_epoll_pwait,  SYS_epoll_ctl,	    SYS_read,
 	SYS_close,  SYS_pidfd_open, SYS_ptrace,	      SYS_process_vm_readv, SYS_wait4,
-	SYS_fcntl,  SYS_setitimer,  SYS_rt_sigreturn,
+	SYS_fcntl,  SYS_setitimer,  SYS_rt_sigreturn, SYS_openat2,
 };
 
 static unsigned short watch_allow(struct sock_filter *f, unsigned short n, const int *calls,
@@ -275,7 +283,9 @@ int watch_main(enum watch_mode mode)
 	(void)fcntl(WATCH_FD_FILE, F_OFD_SETLK, &lock);
 	if (traced && !trace_begin(&file.first))
 		return 1;
-	if (watch_drop_caps(traced) < 0 || (CONFINED && watch_confine(traced) < 0))
+	if (mode == WATCH_FILES)
+		files_begin();
+	if (watch_drop_caps(mode) < 0 || (CONFINED && watch_confine(traced) < 0))
 		return 1;
 	file.version = WATCH_VERSION;
 	file.next = file.first;
@@ -285,7 +295,7 @@ int watch_main(enum watch_mode mode)
 		got = watch_wait(traced);
 		if ((got & POLLIN) != 0) {
 			if (watch_answer(mode))
-				watch_keep_rate();
+				watch_keep_rate(mode);
 		} else if (got != 0) {
 			return got == POLLERR ? 1 : 0; /* POLLHUP: no process of the cell is left */
 		}

@@ -1,5 +1,6 @@
 /* watch.h - cordon-init as the watcher of a cell ("cordon-init watch", "cordon-init trace",
- * "cordon-init calls"): a process beside the cell, started by the keeper (cell/keeper/watcher.c).
+ * "cordon-init calls", "cordon-init files"): a process beside the cell, started by the keeper
+ * (cell/keeper/watcher.c).
  */
 #pragma once
 
@@ -10,7 +11,7 @@ enum {
 
 /* The events it records beside refused calls: starts and ends of programs, and some calls, too
  * (trace.h). */
-enum watch_mode { WATCH_REFUSED, WATCH_PROGRAMS, WATCH_SOME_CALLS };
+enum watch_mode { WATCH_REFUSED, WATCH_PROGRAMS, WATCH_SOME_CALLS, WATCH_FILES };
 
 /* Answer refused calls of the cell until its last process has ended. Return the exit status. */
 int watch_main(enum watch_mode mode);
