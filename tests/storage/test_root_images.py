@@ -196,6 +196,39 @@ def a_template_is_the_same_file_by_file():
         shutil.rmtree(top)
 
 
+def attributes_at_their_bounds():
+    """A value of 65,535 bytes, and 512 names: those that EROFS has room for. A template with more has no image."""
+    own_mounts()
+    top = tempfile.mkdtemp(prefix="cordon-templates-")
+    subprocess.run(["mount", "-t", "tmpfs", "none", top], check=True)  # which keeps so many
+    try:
+        os.mkdir(os.path.join(top, "t"))
+        path = os.path.join(top, "t/f")
+        open(path, "wb").close()
+        try:
+            os.setxattr(path, "user.v", b"v" * 65535)
+        except OSError as e:
+            raise Skip(f"this tmpfs keeps no such attributes: {e}") from None
+        with World(bases=[top]) as w:
+            w.make("lay_value", below=DIR, base="t")
+            with mounted(w.image("lay_value")) as at:
+                equal(os.getxattr(os.path.join(at, "f"), "user.v"), b"v" * 65535)
+            os.setxattr(path, "user.v", b"v" * 65536)
+            refused(lambda: w.make("lay_more", below=DIR, base="t"), "user.v")
+            os.removexattr(path, "user.v")
+            for i in range(512):
+                os.setxattr(path, f"user.n{i}", b"")
+            w.make("lay_names", below=DIR, base="t")
+            with mounted(w.image("lay_names")) as at:
+                equal(len(os.listxattr(os.path.join(at, "f"))), 512)
+            os.setxattr(path, "user.more", b"")
+            refused(lambda: w.make("lay_more", below=DIR, base="t"), "over 512 attributes")
+            equal([n for n in w.names() if "more" in n], [])
+    finally:
+        subprocess.run(["umount", top], check=False)
+        os.rmdir(top)
+
+
 def layers_are_merged_as_in_a_cell():
     with World() as w:
         w.unpack("lay_1", archive(directory("d"), member("d/below", b"1"), member("d/gone", b"1"), directory("was"), member("was/x", b"1"),
@@ -345,5 +378,5 @@ def a_kill_leaves_nothing():
 if __name__ == "__main__":
     if os.getuid() == 0:
         own_mounts()
-    sys.exit(run([a_template_is_the_same_file_by_file, layers_are_merged_as_in_a_cell, places_of_the_host_template, a_directory_with_many_names,
+    sys.exit(run([a_template_is_the_same_file_by_file, attributes_at_their_bounds, layers_are_merged_as_in_a_cell, places_of_the_host_template, a_directory_with_many_names,
                   a_file_of_five_gigabytes, a_full_disk_and_the_reserve_are_answered, a_kill_leaves_nothing], sys.argv[2:]))

@@ -239,7 +239,7 @@ def lists_of_rights():
         top = s.add(member("d/late", b"2"), hard_link("copy", "d/f"))  # d is made again in this layer, as it was
         equal((read(top, "d"), read(top, "d/late"), read(top, "copy")), (both, {}, {"system.posix_acl_access": mine}))
         for value, why in ((b"", "malformed"), (mine[:-1], "malformed"), (b"\3\0\0\0" + mine[4:], "malformed"),
-                           (acl((2, 4, 1000)), "kernel refuses"), (acl(*[(1, 6, NONE)] * 2000), "malformed")):
+                           (acl((2, 4, 1000)), "kernel refuses"), (acl(*[(1, 6, NONE)] * 1024), "kernel refuses"), (acl(*[(1, 6, NONE)] * 1025), "malformed")):
             s.refuse(archive(member("x", pax=pax_acl(access=value))), why)
         s.refuse(archive(member("x", pax={"SCHILY.acl.access": "user::rwx,user:bob:r--,group::r--,mask::r--,other::---"})), "ACL as text")
 
