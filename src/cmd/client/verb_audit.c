@@ -81,7 +81,7 @@ static const struct option options[] = {
 	{ "tenant", "ID", OPTION_TEXT, FIELD(tenant), 0, 0,
 	  "the log of this tenant, or 'node'; for the operator (default: the key's own)" },
 	{ "key", "VKEY", OPTION_LIST, FIELD(keys), 0, 0,
-	  "verify: a key that signed, as it was kept; may be repeated (default: the one the log names)" },
+	  "verify: a key that signed, as it was kept; repeatable (default: the one the log names)" },
 	{ "since", "FILE", OPTION_TEXT, FIELD(since), 0, 0,
 	  "verify: a checkpoint that was kept; the log must extend it" },
 	{ "witness", "VKEY", OPTION_LIST, FIELD(witnesses), 0, 0,
@@ -252,7 +252,8 @@ const struct verb verb_audit = {
 		"has "
 		"it. Keep both\n"
 		"keys: a log from before is verified with the former one. verify believes the new "
-		"one only with a statement that the former key has signed, or by --key.\n",
+		"one "
+		"only with a\nstatement that the former key has signed, or by --key.\n",
 	.examples = "cordon audit ls --session ID --type execution.started\n"
 		    "cordon audit head > last.checkpoint\n"
 		    "cordon audit export --out audit.jsonl\n"

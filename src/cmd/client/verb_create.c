@@ -34,7 +34,7 @@ static const struct option options[] = {
 	  "covers in output: email, phone, card, iban, ip, token or pattern:EXPR (doc/secrets.md)", .member = "redact",
 	  .values = "email phone card iban ip token" },
 	{ "trace", "WHAT", OPTION_TEXT, FIELD(trace), 0, 0,
-	  "programs, calls or files: records which programs start, some calls, or opened files (cordon trace)", .member = "trace", .values = "programs calls files" },
+	  "programs, calls or files: records starts of programs, some calls, opened files", .member = "trace", .values = "programs calls files" },
 	{ "watch-reads", "PATH", OPTION_LIST, FIELD(watch_reads), 0, 0,
 	  "records in the audit log who asks for these files, such as /data/** (doc/traces.md)", .member = "watch_reads" },
 	{ "keep-diff", NULL, OPTION_FLAG, FIELD(keep_diff), 0, 0,

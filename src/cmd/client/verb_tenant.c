@@ -38,7 +38,7 @@ static const struct option options[] = {
 	{ "allow", "FILE", OPTION_JSON, FIELD(allow), 0, 0,
 	  "what its sessions may have at most, JSON: {\"memory\": \"2G\"}; {}: everything", .member = "allow" },
 	{ "redact", "NAME", OPTION_LIST, FIELD(redact), 0, 0,
-	  "covers in its sessions: email, phone, card, iban, ip, token, pattern:EXPR (doc/secrets.md)",
+	  "covers in its sessions: email, phone, card, iban, ip, token, pattern:X (doc/secrets.md)",
 	  .member = "redact" },
 	ARGS_COMMON(struct tenant_fields),
 };
