@@ -232,6 +232,26 @@ static void an_alarm_ends_what_it_cannot_pause(void)
 	check_once(0);
 }
 
+static bool is_without_a_cell(void)
+{
+	return session_is_cold(&bed.session->row) && bed.core->live == 0;
+}
+
+/* For lack of room: a persistent session keeps its disk, any other ends. */
+static void a_growing_session_that_cannot_be_paused(void)
+{
+	for (unsigned kept = 0; kept < 2; kept++) {
+		bed_make(30000);
+		bed_session();
+		bed.way[KEEPER_FREEZE] = BED_REFUSE;
+		bed.session->row.keep_ms = kept;
+		bed.session->row.room = ROOM_PAUSED;
+		session_pause(bed.session, NULL, NULL);
+		bed_until(kept ? is_without_a_cell : is_over);
+		check_once(0);
+	}
+}
+
 /* ---- file operations */
 
 static struct file_op *op;
@@ -721,11 +741,11 @@ TEST_MAIN(T(a_cell_is_refused), T(the_next_keeper_makes_the_cell), T(a_silent_ke
 	  T(paused_and_paused_again), T(deleted_while_it_is_paused), T(the_next_keeper_pauses),
 	  T(a_pause_is_refused), T(a_pause_holds_a_program_in_a_call),
 	  T(a_session_ends_that_cannot_be_paused), T(an_alarm_ends_what_it_cannot_pause),
-	  T(op_output_ends_then_it_exits), T(op_exits_then_its_output_ends), T(op_all_at_once),
-	  T(op_fails_to_start), T(op_whose_end_ends_its_session),
-	  T(op_whose_failure_ends_its_session), T(op_cancelled), T(op_and_the_end_of_its_session),
-	  T(op_whose_end_ends_a_session_that_is_reset), T(op_and_the_death_of_pid_1),
-	  T(execution_exits), T(execution_is_forgotten_later),
+	  T(a_growing_session_that_cannot_be_paused), T(op_output_ends_then_it_exits),
+	  T(op_exits_then_its_output_ends), T(op_all_at_once), T(op_fails_to_start),
+	  T(op_whose_end_ends_its_session), T(op_whose_failure_ends_its_session), T(op_cancelled),
+	  T(op_and_the_end_of_its_session), T(op_whose_end_ends_a_session_that_is_reset),
+	  T(op_and_the_death_of_pid_1), T(execution_exits), T(execution_is_forgotten_later),
 	  T(execution_is_forgotten_with_the_next_request), T(execution_exits_with_its_output_open),
 	  T(execution_and_the_end_of_its_session), T(execution_and_the_death_of_pid_1),
 	  T(execution_no_longer_waited_for), T(execution_given_up), T(a_tree_dies),
