@@ -150,6 +150,22 @@ def create_with_secret(w):
 
 
 @step
+def create_watched(w):
+    """A session whose watched files have no record is none that was acknowledged."""
+    yield
+    answer = w.ask("POST", "/v1/sessions", {"timeout": "1h", "network": "none", "watch_reads": ["/etc/hostname"]})
+    yield
+    if w.good(answer, 201):
+        session = answer.json["id"]
+        if w.server.get(session)["state"] == "running":
+            same(w.server.run(session, "cat /etc/hostname")["exit_code"], 0, "a watched file")
+            path = f"/v1/audit?session={session}&type=file.watched"
+            if not w.settle(lambda: w.server.request("GET", path)[2]["records"]):
+                raise Finding("no record of a watched file")
+        w.server.delete(session)
+
+
+@step
 def show(w):
     yield
     answers = [w.ask("GET", "/v1/sessions?limit=100&state=running"), w.in_session("GET", ""), w.in_session("GET", "/metrics"),
