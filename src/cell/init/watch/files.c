@@ -36,13 +36,13 @@ static const char *patterns[WATCH_PATTERNS];
 static size_t npatterns;
 
 /* Requests in this second, by a hash. */
-static struct recent {
+static struct recent_files {
 	uint64_t hash, seq, second;
 	uint32_t count;
 } recent[FILES_RECENT];
 
 /* Which arguments have the paths. access 0: the flags say it. */
-static const struct file_call {
+static const struct watched_file_call {
 	int nr, dir, path, flags, to_dir, to;
 	int access;
 } files_table[] = {
@@ -65,7 +65,7 @@ static const struct file_call {
 	{ SYS_linkat, 0, 1, NONE, 2, 3, WATCH_LINK },
 };
 
-static const struct file_call *files_find(int nr)
+static const struct watched_file_call *files_find(int nr)
 {
 	for (size_t i = 0; i < COUNT(files_table); i++)
 		if (files_table[i].nr == nr)
@@ -211,7 +211,7 @@ static void files_resolve(pid_t pid, int dir, const char *raw, bool follow, char
 
 /* ---- entries */
 
-static int files_access(const struct file_call *c, const struct seccomp_notif *n)
+static int files_access(const struct watched_file_call *c, const struct seccomp_notif *n)
 {
 	uint64_t flags = c->flags < 0 ? 0 : n->data.args[c->flags];
 
@@ -237,7 +237,7 @@ static uint64_t files_hash(pid_t pid, int access, const char *path)
 }
 
 /* Was it recorded in this second? Then only its count grows. */
-static bool files_again(struct recent *r, uint64_t hash, uint64_t second)
+static bool files_again(struct recent_files *r, uint64_t hash, uint64_t second)
 {
 	off_t at = WATCH_RING_AT + (off_t)(r->seq % WATCH_RING * sizeof(struct watch_entry)) +
 		   (off_t)offsetof(struct watch_entry, count);
@@ -264,12 +264,12 @@ static void files_put(struct watch_entry *e, const char *path, const char *to)
 void files_call(const struct seccomp_notif *n, const struct trace_ops *ops)
 {
 	static char raw[FILES_PATH], path[FILES_PATH], to[FILES_PATH];
-	const struct file_call *c = files_find(n->data.nr);
+	const struct watched_file_call *c = files_find(n->data.nr);
 	struct watch_entry e = { .kind = WATCH_FILE, .count = 1 };
 	uint64_t second = clock_now_ns() / (1000 * CLOCK_MS), hash;
 	pid_t pid = (pid_t)n->pid;
 	bool moves, watched;
-	struct recent *r;
+	struct recent_files *r;
 
 	if (c == NULL || !files_copy_path(pid, n->data.args[c->path], raw)) {
 		ops->answer(n->id);
@@ -303,5 +303,5 @@ void files_call(const struct seccomp_notif *n, const struct trace_ops *ops)
 	e.flags |= watched ? (uint32_t)WATCH_MATCHED : 0;
 	files_put(&e, path, to);
 	ops->write(&e);
-	*r = (struct recent){ .hash = hash, .seq = e.seq, .second = second, .count = 1 };
+	*r = (struct recent_files){ .hash = hash, .seq = e.seq, .second = second, .count = 1 };
 }
