@@ -401,10 +401,15 @@ int build_remove_template(struct core *c, const char *template_id, struct templa
 
 	/* It may be a text of the version, which is freed. */
 	(void)snprintf(id, sizeof(id), "%s", template_id);
-	if (v != NULL && templates_remove(c, v, who, e) < 0)
+	if (v != NULL && templates_check_removal(c, v, e) < 0)
 		return -1;
-	build_cancel_all(c, id, "the template was deleted");
-	return build_delete_template(c, id, e);
+	build_cancel_all(c, id, "its template is deleted");
+	if (v == NULL)
+		return build_delete_template(c, id, e);
+	if (templates_remove(c, v, who, e) < 0)
+		return -1;
+	build_gone_start(c);
+	return 0;
 }
 
 int build_cancel(struct core *c, const struct tenant *t, const char *template_id, const char *id,

@@ -10,6 +10,7 @@
 #include "daemon/cells/pool.h"
 #include "daemon/node/core_metrics.h"
 #include "daemon/session/session.h"
+#include "daemon/store/store_build.h"
 #include "daemon/store/store_layer.h"
 #include "daemon/template/template_name.h"
 #include "daemon/template/templates_private.h"
@@ -652,7 +653,8 @@ static int write_removal(struct core *c, const struct template_version *v,
 {
 	const char *tenant = v->row.tenant[0] == '\0' ? tenant_operator(c)->row.id : v->row.tenant;
 
-	if (store_template_tag_clear(c->store, v->row.template_id, e) < 0)
+	if (store_template_tag_clear(c->store, v->row.template_id, e) < 0 ||
+	    store_build_delete_template(c->store, v->row.template_id, e) < 0)
 		return -1;
 	for (const struct template_version *x = c->templates; x != NULL; x = x->next)
 		if (x->row.current && is_of(x, v->row.tenant, v->row.name) &&
@@ -664,6 +666,17 @@ static int write_removal(struct core *c, const struct template_version *v,
 		"name\t%s\nversion\t%llu\n", v->row.name, (unsigned long long)v->row.version);
 }
 
+int templates_check_removal(const struct core *c, const struct template_version *v, struct err *e)
+{
+	if (v->row.tenant[0] == '\0' &&
+	    (v->row.kind == TEMPLATE_HOST || strcmp(v->row.name, c->o.config->template) == 0))
+		return err_set(e, ERR_CONFLICT, "template %.60s cannot be removed: %s", v->row.name,
+			       v->row.kind == TEMPLATE_HOST
+				       ? "it is a part of the server"
+				       : "it is the one of sessions that name none");
+	return 0;
+}
+
 int templates_remove(struct core *c, struct template_version *v, const struct store_actor *who,
 		     struct err *e)
 {
@@ -671,12 +684,8 @@ int templates_remove(struct core *c, struct template_version *v, const struct st
 
 	memcpy(tenant, v->row.tenant, sizeof(tenant));
 	memcpy(name, v->row.name, sizeof(name));
-	if (tenant[0] == '\0' &&
-	    (v->row.kind == TEMPLATE_HOST || strcmp(name, c->o.config->template) == 0))
-		return err_set(e, ERR_CONFLICT, "template %.60s cannot be removed: %s", name,
-			       v->row.kind == TEMPLATE_HOST
-				       ? "it is a part of the server"
-				       : "it is the one of sessions that name none");
+	if (templates_check_removal(c, v, e) < 0)
+		return -1;
 	if (store_begin(c->store, e) < 0 || write_removal(c, v, who, e) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);

@@ -146,8 +146,11 @@ int templates_expire(struct core *c, struct template_version *v, struct err *e) 
 int templates_set_public(struct core *c, struct template_version *v, bool public,
 			 const struct store_actor *who, struct err *e) MUST_USE;
 
-/* Remove a template, all versions and tags of it: no new session gets one. ERR_CONFLICT: it is
- * "host", or the one of sessions that name none. v may be gone afterwards. */
+/* ERR_CONFLICT: the template is "host", or the one of sessions that name none. */
+int templates_check_removal(const struct core *c, const struct template_version *v,
+			    struct err *e) MUST_USE;
+/* Remove a template, all versions and tags of it, and the rows of its builds, in one transaction:
+ * no new session gets one. No build of it may run. v may be gone afterwards. */
 int templates_remove(struct core *c, struct template_version *v, const struct store_actor *who,
 		     struct err *e) MUST_USE;
 
