@@ -15,6 +15,8 @@
 #include "lib/http/url.h"
 #include "lib/json/json.h"
 
+/* The common beginnings in the patterns. find_wrong() compares a route's pattern with them to
+ * choose the form its ids must have. */
 #define SESSION "/v1/sessions/{session}"
 #define EXECUTION SESSION "/executions/{execution}"
 #define FILES SESSION "/files"
@@ -25,12 +27,17 @@
 #define SNAPSHOT "/v1/snapshots/{snapshot}"
 #define VOLUME "/v1/volumes/{volume}"
 
+/* Short names for the scopes, so that a row fits into one line. A row with two scopes needs a key
+ * that has both. */
 #define ADMIN TENANT_ADMIN
 #define USE TENANT_SESSIONS
 #define READ TENANT_READ
 #define AUDIT TENANT_AUDIT
 #define AUDIT_ROUTES "/v1/audit"
 
+/* A row: method, pattern, scope, handler, names of query parameters. routes.c matches requests
+ * against the rows and refuses unnamed parameters. A test compares the rows with doc/openapi.yaml.
+ */
 static const struct route routes[] = {
 	{ HTTP1_GET, "/", 0, api_node_root, "" },
 	{ HTTP1_GET, "/openapi.yaml", 0, api_node_document, "" },
@@ -159,6 +166,10 @@ static const struct route routes[] = {
 	{ HTTP1_POST, "/v1/tenants/{tenant}/keys", ADMIN, api_keys_create_for, "" },
 };
 
+/* ---- ids in paths
+ *
+ * Each take_ function decodes one segment and checks the form of the id. False: no object can have
+ * this id, so the answer is 404. The core looks for the object later. */
 static bool take_id(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	int n = url_decode(raw, ret, REQUEST_ID_MAX);
@@ -209,7 +220,8 @@ static bool take_any(struct http1_span raw, char ret[REQUEST_ID_MAX])
 }
 
 /* The ids of a path: the first of a session's route is the session. Secrets, templates and volumes
- * have names. Return the place of the first that cannot be one, or -1. */
+ * have names. Return the place of the first that cannot be one, or -1. The session is written to
+ * session_id, the next one to id, and a build's hash or a template's tag to part. */
 static int find_wrong(struct request *r, const struct url_params *params)
 {
 	bool of_build = strncmp(r->route->pattern, BUILDS, sizeof(BUILDS) - 1) == 0;
@@ -237,7 +249,8 @@ static int find_wrong(struct request *r, const struct url_params *params)
 	return -1;
 }
 
-/* The pattern names the kind of each id: "{session}". */
+/* The pattern names the kind of each id: "{session}". Answer with 404 if an id has the wrong form,
+ * as for a missing object, so that clients need one case only. */
 static bool take_ids(struct request *r, const struct url_params *params)
 {
 	int wrong = find_wrong(r, params);
@@ -249,6 +262,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 	for (int i = 0; i <= wrong; i++)
 		at = strchr(at, '{') + 1;
 	(void)snprintf(kind, sizeof(kind), "%.*s", (int)strcspn(at, "}"), at);
+	/* A segment that cannot be decoded is shown as it came, cut to 64 bytes. */
 	if (url_decode(params->raw[wrong], name, sizeof(name)) < 0)
 		(void)snprintf(name, sizeof(name), "%.*s",
 			       (int)(params->raw[wrong].n < 64 ? params->raw[wrong].n : 64),
@@ -257,6 +271,8 @@ static bool take_ids(struct request *r, const struct url_params *params)
 	return false;
 }
 
+/* The one shape of errors in this interface. The buffer has room for a message in which JSON
+ * escapes each byte with six characters. */
 static void api_fail(struct request *r, const struct failure *f)
 {
 	char text[1024 + 6 * sizeof(((struct err *)NULL)->msg)];
@@ -277,7 +293,8 @@ static void api_fail(struct request *r, const struct failure *f)
 
 static const struct dialect dialect = { .interface = "api", .fail = api_fail };
 
-/* Is the route opened by the operator? */
+/* Is the route opened by the operator? Only the metrics can be open. The setting decides for whom.
+ */
 static bool api_waives(const struct request *r)
 {
 	return r->route->handle == api_node_metrics && api_node_metrics_are_open(r);

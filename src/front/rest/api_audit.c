@@ -219,7 +219,7 @@ static void list_page(struct request *r, const struct audit_query *q)
 	list_job_start(&p->job);
 }
 
-/* For the tenant's last log. */
+/* For the tenant's last log. on_done follows once, with an error after FRESH_MS. */
 static void wait_for_checkpoint(struct request *r, const struct audit_query *q,
 				completion_fn *on_done)
 {
@@ -271,7 +271,8 @@ static void on_records(struct audit_listener *l)
 	stream_wake(l->arg);
 }
 
-/* Send a line of an export. */
+/* Send a line of an export. A line that does not fit into memory ends the stream: a verifier must
+ * not get a gap. */
 static void put_line(struct audit_stream *s, struct json *j)
 {
 	char *text = json_ok(j) ? realloc(j->text, j->len + 2) : NULL;
@@ -335,6 +336,7 @@ static int find_first_key(struct audit_stream *s, char ret[STORE_AUDIT_VKEY_MAX]
 	return found;
 }
 
+/* The first line tells the verifier which key to believe first. */
 static int put_head(struct audit_stream *s, struct err *e)
 {
 	struct request *r = s->out.paced.r;

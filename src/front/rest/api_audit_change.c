@@ -20,8 +20,10 @@
 #include "lib/base/str.h"
 #include "lib/json/json.h"
 
+/* Bytes of the longest answer: two numbers. */
 #define ANSWER_SIZE 512
 
+/* A removal in progress, as the state of its request. The job moves through the records of log. */
 struct audit_change {
 	struct job job;
 	struct request *r;
@@ -34,6 +36,8 @@ struct audit_change {
 	uint64_t before_ms, first;  /* of pruning */
 };
 
+/* Runs at the end of every request, also after a success. Then ended is set, and nothing is left to
+ * do. */
 static void change_release(struct request *r, bool answered)
 {
 	struct audit_change *c = r->state;
@@ -47,6 +51,8 @@ static void change_release(struct request *r, bool answered)
 			  "tenant=%s error=%s", c->tenant, e.msg);
 }
 
+/* An erasure tells how many records it changed. A pruning tells how many it removed, and the first
+ * one that is left. */
 static void change_answer(struct audit_change *c)
 {
 	struct json j;
@@ -63,7 +69,7 @@ static void change_answer(struct audit_change *c)
 	reply_json(c->r, 200, &j);
 }
 
-/* Continue in the epoch before. 0: there is none. */
+/* Continue in the epoch before. 0: there is none. An epoch without a log is skipped. */
 static int change_former(struct audit_change *c, struct err *e)
 {
 	struct store *store = core_store(c->r->core);
@@ -85,6 +91,8 @@ static int change_former(struct audit_change *c, struct err *e)
 	return 0;
 }
 
+/* 1: there is more work. 0: all is done, and erased values have left the journal. -1: e says why
+ * not. */
 static int change_piece(struct audit_change *c, struct err *e)
 {
 	int more;
@@ -103,6 +111,8 @@ static int change_piece(struct audit_change *c, struct err *e)
 	return 0;
 }
 
+/* The job's piece. It answers the request at the end or at the first failure, and asks for no
+ * further piece then. */
 static bool on_piece(struct job *job)
 {
 	struct audit_change *c = job->arg;
@@ -118,8 +128,13 @@ static bool on_piece(struct job *job)
 	return false;
 }
 
-/* ---- the body */
+/* ---- the body
+ *
+ * change_begin() reads the body, then finds the log, then puts an erasure on record, then starts
+ * the job. Each step that fails answers the request, and nothing has been removed. */
 
+/* Names of sealed values that the erasure is limited to. Any word with other letters than theirs is
+ * refused before the erasure is on record. */
 static void read_names(struct json_members *m, struct audit_erasure *x)
 {
 	json_t *list = json_members_array(m, "values", AUDIT_ERASE_NAMES);
@@ -136,6 +151,7 @@ static void read_names(struct json_members *m, struct audit_erasure *x)
 	}
 }
 
+/* Exactly one selection: a record, a session, or a person on whose behalf requests were made. */
 static int read_erasure(struct json_members *m, struct audit_change *c, uint64_t *ret_epoch,
 			struct err *e)
 {
@@ -159,6 +175,7 @@ static int read_erasure(struct json_members *m, struct audit_change *c, uint64_t
 	return 0;
 }
 
+/* Without keep a mistyped body would remove everything, so keep must be there. */
 static int read_pruning(struct json_members *m, struct audit_change *c, uint64_t *ret_epoch)
 {
 	uint64_t keep = UINT64_MAX, now = clock_wall_ms();
@@ -171,7 +188,8 @@ static int read_pruning(struct json_members *m, struct audit_change *c, uint64_t
 	return json_members_end(m);
 }
 
-/* Whose log, and which one. */
+/* Whose log, and which one. The operator may name another tenant or the node. A key with limits of
+ * its own may change no log. */
 static int find_log(struct audit_change *c, const char *tenant, uint64_t epoch, struct err *e)
 {
 	struct request *r = c->r;
@@ -194,6 +212,8 @@ static int find_log(struct audit_change *c, const char *tenant, uint64_t epoch, 
 	return 0;
 }
 
+/* Without an epoch an erasure covers all epochs of the log. One record has a number in one epoch
+ * only. */
 static int change_read(struct audit_change *c, json_t *root, struct err *e)
 {
 	const char *tenant = NULL;
@@ -208,6 +228,7 @@ static int change_read(struct audit_change *c, json_t *root, struct err *e)
 	return done < 0 ? -1 : find_log(c, tenant, epoch, e);
 }
 
+/* An erasure is on record from here on, even if the client leaves before the first piece. */
 static void change_begin(struct exchange *x, const uint8_t *body, size_t len, bool erases)
 {
 	struct request *r = request_of(x);

@@ -20,10 +20,16 @@
 #include "lib/json/json.h"
 
 #define ANSWER_SIZE 1024
+/* How long a request waits for cordon-notary. */
 #define ROTATE_MS 10000
 
-/* ---- cosignatures */
+/* ---- cosignatures
+ *
+ * A witness signs a checkpoint and posts the note. audit_cosign() parses the note, compares it with
+ * the log, and asks signature_holds() about signatures. It keeps the last checkpoint that witnesses
+ * signed. */
 
+/* Any failure in OpenSSL counts as a wrong signature. */
 static bool signature_holds(void *arg, const uint8_t key[TLOG_KEY], const void *message, size_t len,
 			    const uint8_t sig[TLOG_SIG])
 {
@@ -37,7 +43,7 @@ static bool signature_holds(void *arg, const uint8_t key[TLOG_KEY], const void *
 	return good;
 }
 
-/* Whose log. */
+/* Whose log. Only the operator may store signatures for another tenant's log or for the node's. */
 static int read_tenant(struct request *r, char ret[STORE_ID_MAX], struct err *e)
 {
 	const char *own = tenant_row(r->tenant)->id;
@@ -53,6 +59,7 @@ static int read_tenant(struct request *r, char ret[STORE_ID_MAX], struct err *e)
 	return 0;
 }
 
+/* The answer names the checkpoint and how many witnesses have signed it now. */
 static void on_note(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -77,6 +84,7 @@ static void on_note(struct exchange *x, const uint8_t *body, size_t len)
 	reply_json(r, 200, &j);
 }
 
+/* A note is text. A JSON body is refused before a byte is read. */
 void api_audit_cosignature(struct request *r)
 {
 	const struct http1_request *q = exchange_request(r->x);
@@ -92,6 +100,7 @@ void api_audit_cosignature(struct request *r)
 
 /* ---- the key */
 
+/* The present key and the one before it, as verifier keys. Null: there is none. */
 static void show_keys(struct request *r, int status)
 {
 	const struct audit *a = core_audit(r->core);
@@ -106,6 +115,7 @@ static void show_keys(struct request *r, int status)
 	reply_json(r, status, &j);
 }
 
+/* 202: the logs get the new key afterwards. */
 static void on_rotated(struct completion *w, const struct err *failed)
 {
 	if (failed != NULL)
@@ -124,6 +134,7 @@ void api_audit_keys(struct request *r)
 		show_keys(r, 200);
 }
 
+/* The answer comes when cordon-notary has the new key, or after ROTATE_MS with an error. */
 void api_audit_rotate(struct request *r)
 {
 	struct err e = { 0 };

@@ -29,14 +29,20 @@
  * of server-sent events: "image", "progress" and "layer" while it is pulled, then "template" or
  * "error". A slow client gets fewer "progress" events. A client that disconnects ends the pull. */
 
+/* Bytes of a reference, a name, a user in the body. */
 #define TEXT_MAX 1024
+/* Bytes of one event as JSON. */
 #define EVENT_MAX 4096
 
+/* A layer of the image. told and done_told are the state that the client has seen: pull_pump()
+ * sends the difference, so a slow client skips steps but misses no end. */
 struct layer_state {
 	uint64_t bytes, told;
 	bool is_done, shared, done_told;
 };
 
+/* The state of a pull's request. on_progress() and on_done() write it, pull_pump() turns it into
+ * events at the client's pace. */
 struct pulling {
 	struct sse_out feed; /* first, see paced_stream.h */
 	struct image_pull pull;
@@ -53,6 +59,7 @@ struct pulling {
 	bool current;
 };
 
+/* The client left, or the stream has ended. A pull that still runs is cancelled. */
 static void pull_release(struct request *r, bool answered)
 {
 	struct pulling *s = r->state;
@@ -61,12 +68,14 @@ static void pull_release(struct request *r, bool answered)
 	sse_out_release(&s->feed);
 }
 
+/* Close the object and send it. j is on the stack of pull_pump() and needs no release. */
 static void pull_send(struct pulling *s, const char *name, struct json *j)
 {
 	json_close(j, '}');
 	sse_out_event(&s->feed, name, NULL, j->text, j->len);
 }
 
+/* The first event: the image was found. Its sizes come from the manifest. */
 static void send_image(struct pulling *s, struct json *j)
 {
 	s->image_told = true;
@@ -98,6 +107,7 @@ static bool send_layer(struct pulling *s, struct json *j)
 	return false;
 }
 
+/* The last event. Nothing follows. */
 static void send_end(struct pulling *s, struct json *j)
 {
 	if (s->failed.code != ERR_NONE) {
@@ -115,6 +125,8 @@ static void send_end(struct pulling *s, struct json *j)
 	sse_out_end(&s->feed);
 }
 
+/* Called for each change and whenever the client has taken enough. Sends until the client is slow
+ * or nothing is new. */
 static void pull_pump(struct request *r)
 {
 	struct pulling *s = r->state;
@@ -134,6 +146,7 @@ static void pull_pump(struct request *r)
 	}
 }
 
+/* The first call begins the answer. A failure from then on becomes an event. */
 static void on_progress(struct image_pull *p, const struct image_pull_progress *now)
 {
 	struct request *r = p->arg;
@@ -157,6 +170,7 @@ static void on_progress(struct image_pull *p, const struct image_pull_progress *
 	pull_pump(r);
 }
 
+/* s->pull.made is valid here: the pull has just ended. */
 static void keep_made(struct pulling *s)
 {
 	const struct store_template *t = template_row(s->pull.made);
@@ -167,6 +181,7 @@ static void keep_made(struct pulling *s)
 	s->current = t->current;
 }
 
+/* The pull ends here once. Before the stream has begun, an error is an ordinary answer. */
 static void on_done(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -183,6 +198,8 @@ static void on_done(struct completion *c, const struct err *e)
 		reply_error(r, e);
 }
 
+/* The texts are borrowed from root. A secret's name and a user with a password exclude each other.
+ */
 static int read_spec(json_t *root, struct image_pull_spec *spec, struct err *e)
 {
 	struct json_members m;
@@ -210,6 +227,7 @@ static int read_spec(json_t *root, struct image_pull_spec *spec, struct err *e)
 	return json_members_end(&m);
 }
 
+/* A pull that did not start is answered here. Otherwise on_done() follows once. */
 static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -239,6 +257,7 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 		reply_error(r, &e);
 }
 
+/* Only keys that may change templates. The pull counts as an open stream of the tenant. */
 void api_pull(struct request *r)
 {
 	if (auth_may_change_templates(r))
@@ -247,6 +266,7 @@ void api_pull(struct request *r)
 
 /* ---- builds */
 
+/* Bounds of a build's JSON, of log entries read at once, and of the name in a request. */
 #define JSON_MAX (8U << 20)
 #define ENTRIES_MAX 1000
 #define LOG_JSON_MAX (JSON_MAX / 2) /* of the entries. A client asks for the rest with `after` */
@@ -255,11 +275,13 @@ void api_pull(struct request *r)
 
 /* ---- shown */
 
+/* Called by build_tags_each() for one tag. arg is the writer, inside an open array. */
 static void add_tag(const char *tag, void *arg)
 {
 	json_text(arg, NULL, tag);
 }
 
+/* The members of a build, in the object that the caller has opened. */
 static void builds_show(struct json *j, const struct store_build *row)
 {
 	json_text(j, "id", row->id);
@@ -276,6 +298,7 @@ static void builds_show(struct json *j, const struct store_build *row)
 	json_view_time(j, "finished_at", row->finished_ms);
 }
 
+/* 1 stops the list: the answer is long enough, and the client continues with `after`. */
 static int on_entry(const struct store_build_entry *row, void *cookie)
 {
 	struct json *j = cookie;
@@ -320,6 +343,7 @@ static bool builds_find(struct request *r, struct store_build *ret)
 
 /* ---- POST /v1/builds */
 
+/* build_ask_body() calls this with the parsed body. */
 static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
 {
 	struct json_members m;
@@ -347,6 +371,7 @@ static void on_request(struct exchange *x, const uint8_t *body, size_t len)
 	build_ask_body(request_of(x), body, len, read_ask, reply_requested);
 }
 
+/* The build waits for its files and its recipe. Nothing runs yet. */
 void api_builds_request(struct request *r)
 {
 	if (auth_may_change_templates(r))
@@ -355,6 +380,7 @@ void api_builds_request(struct request *r)
 
 /* ---- PUT .../files/{hash} */
 
+/* build_receive() replaces the request's state and answers when all of the body is kept. */
 void api_builds_upload(struct request *r)
 {
 	struct store_build row;
@@ -367,6 +393,8 @@ void api_builds_upload(struct request *r)
 
 /* ---- POST .../start */
 
+/* The answer shows the row as it is after the start. The build itself continues without this
+ * request. */
 static void on_start(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -404,7 +432,8 @@ void api_builds_start(struct request *r)
 
 /* ---- GET, DELETE */
 
-/* With the entries of its log from the number `after` on. */
+/* With the entries of its log from the number `after` on. The log stops at LOG_JSON_MAX, so the
+ * whole answer stays below JSON_MAX. */
 void api_builds_get(struct request *r)
 {
 	struct store_build_part part = { .step = "", .limit = ENTRIES_MAX };
@@ -438,6 +467,7 @@ void api_builds_get(struct request *r)
 	}
 }
 
+/* The row ends the page if the page is full. 1: no further row is wanted. */
 static int on_listed(const struct store_build *row, void *cookie)
 {
 	struct list_part *p = cookie;
@@ -467,6 +497,7 @@ void api_builds_list(struct request *r)
 	}
 }
 
+/* A build that cannot be cancelled any more is an error of build_cancel(). */
 void api_builds_cancel(struct request *r)
 {
 	struct store_build row;
@@ -485,6 +516,7 @@ void api_builds_cancel(struct request *r)
 
 /* ---- DELETE /v1/builds/cache */
 
+/* Only this tenant's results of steps are forgotten. */
 void api_builds_clear_cache(struct request *r)
 {
 	struct err e = { 0 };

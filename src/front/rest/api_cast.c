@@ -20,6 +20,8 @@
 #define PIECE_JSON (1U << 20) /* a byte takes six at most, and each record a line */
 #define IDLE_NS (3600ULL * 1000 * CLOCK_MS)
 
+/* The state of a recording's request. cursor is the place in the log behind the last record
+ * written. */
 struct cast_recording {
 	struct paced_stream stream; /* first */
 	struct job job;
@@ -62,7 +64,8 @@ static int write_head(struct cast_recording *g, struct json *j, struct err *e)
 	return 0;
 }
 
-/* 1: there is more. 0: the end. -1. */
+/* 1: there is more. 0: the end. -1. The bounds on bytes and records keep one piece of work short.
+ */
 static int write_piece(struct cast_recording *g, struct json *j, struct err *e)
 {
 	size_t bytes = 0;
@@ -85,6 +88,8 @@ static int write_piece(struct cast_recording *g, struct json *j, struct err *e)
 	return 1;
 }
 
+/* Writes one piece and gives its memory to the stream. Asks for the next piece if the client has
+ * room, else on_room() does. An error in the log cuts the answer, since its head was sent. */
 static bool on_piece(struct job *job)
 {
 	struct request *r = job->arg;
@@ -111,6 +116,7 @@ static bool on_piece(struct job *job)
 	return false;
 }
 
+/* The client has taken enough. Also starts the first piece. */
 static void on_room(struct request *r)
 {
 	struct cast_recording *g = r->state;
@@ -125,6 +131,8 @@ static uint64_t on_keepalive(struct paced_stream *p, uint64_t now_ns)
 	return now_ns + IDLE_NS;
 }
 
+/* Fill in the head's members from the execution's row. The title is the command, cut between two
+ * characters. g->fd stays -1 if no log was kept. */
 static int open_recording(struct request *r, struct cast_recording *g, struct err *e)
 {
 	struct store_execution row = { 0 };
@@ -147,6 +155,7 @@ static int open_recording(struct request *r, struct cast_recording *g, struct er
 	return execution_log(r->core, r->session_id, r->id, &g->fd, e);
 }
 
+/* A recording is made up to the log's end at that time, and counts as a stream of the tenant. */
 void api_cast_get(struct request *r)
 {
 	struct cast_recording *g = request_state(r, sizeof(*g), cast_release);

@@ -19,10 +19,14 @@
 #include "lib/http/byte_range.h"
 #include "lib/json/json.h"
 
+/* Room for a number as text, for an argument of a built-in. */
 #define NUMBER_MAX 24
 #define ENTRY_JSON_MAX (64U << 10)
 
-/* ---- out */
+/* ---- out
+ *
+ * The built-in `read` sends one entry record and then the raw bytes. on_session_to_read() starts
+ * it, once for the content, and before that with `stat` if the range counts from the end. */
 
 struct content_reading {
 	struct file_call call;
@@ -38,6 +42,7 @@ struct content_reading {
 	struct file_msg_entry entry; /* numbers only */
 };
 
+/* No event of the call follows. */
 static void release_reading(struct request *r, bool answered)
 {
 	struct content_reading *g = r->state;
@@ -46,6 +51,7 @@ static void release_reading(struct request *r, bool answered)
 	masked_release(&g->masked);
 }
 
+/* Headers of the answer. len: its bytes. For a range the file's whole size is shown as well. */
 static void content_headers(struct request *r, const struct content_reading *g, uint64_t len)
 {
 	time_t t = (time_t)(g->entry.mtime_ns / 1000000000);
@@ -66,6 +72,7 @@ static void content_headers(struct request *r, const struct content_reading *g, 
 	exchange_header(r->x, "Content-Range", text);
 }
 
+/* The entry comes before the bytes. A cell that sends another record is refused. */
 static int on_read_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct content_reading *g = c->r->state;
@@ -77,6 +84,8 @@ static int on_read_record(struct file_call *c, const struct file_msg *m, struct 
 	return 0;
 }
 
+/* The answer begins here, when its length is known. Returns the bytes that the client's buffer
+ * took, and the call keeps the rest. Bytes for a range beyond the end are dropped. */
 static size_t on_read_bytes(struct file_call *c, const uint8_t *data, size_t len)
 {
 	struct content_reading *g = c->r->state;
@@ -92,6 +101,7 @@ static size_t on_read_bytes(struct file_call *c, const uint8_t *data, size_t len
 	return masked_write(&g->masked, c->r, data, len);
 }
 
+/* The mask may hold the last bytes back. Without room on_writable() calls this again. */
 static void end_reading(struct request *r, struct content_reading *g)
 {
 	g->ending = true;
@@ -99,6 +109,7 @@ static void end_reading(struct request *r, struct content_reading *g)
 		exchange_end(r->x);
 }
 
+/* The client has room again. */
 static void on_writable(struct exchange *x)
 {
 	struct request *r = request_of(x);
@@ -110,6 +121,7 @@ static void on_writable(struct exchange *x)
 		file_call_resume(&g->call);
 }
 
+/* 416 with the size, as RFC 9110 wants it. */
 static void content_unsatisfiable(struct request *r, const struct content_reading *g)
 {
 	char text[64];
@@ -119,6 +131,7 @@ static void content_unsatisfiable(struct request *r, const struct content_readin
 	reply_code(r, 416, "invalid", "the range is beyond the end of the file");
 }
 
+/* The one end of a reading. Missing bytes cut the connection, because the length was promised. */
 static void on_read_end(struct file_call *c, int status, const struct err *e)
 {
 	struct content_reading *g = c->r->state;
@@ -173,6 +186,7 @@ static bool read_whole(struct request *r, struct content_reading *g)
 	return true;
 }
 
+/* Runs once or twice: a range from the end starts `stat` first, and on_size() returns here. */
 static void on_session_to_read(struct request *r, struct session *s)
 {
 	static const struct file_call_events size_events = { .on_record = on_read_record,
@@ -204,6 +218,7 @@ static void on_session_to_read(struct request *r, struct session *s)
 		reply_file_error(r, &e);
 }
 
+/* Only one range is understood. Any other header is ignored, and the whole file is sent. */
 static void read_header(struct request *r, struct content_reading *g)
 {
 	const struct http1_request *q = exchange_request(r->x);
@@ -218,6 +233,7 @@ static void read_header(struct request *r, struct content_reading *g)
 		g->length = g->range.last - g->range.first + 1;
 }
 
+/* The parameters offset and length win over a Range header. */
 void api_content_get(struct request *r)
 {
 	struct content_reading *g = request_state(r, sizeof(*g), release_reading);
@@ -241,7 +257,10 @@ void api_content_get(struct request *r)
 	request_use(r, on_session_to_read);
 }
 
-/* ---- in */
+/* ---- in
+ *
+ * The body goes to the built-in's input at the cell's pace (struct upload). The answer waits for
+ * both: the end of the body, and the end of the built-in. */
 
 struct content_writing {
 	struct file_call call;
@@ -252,6 +271,8 @@ struct content_writing {
 	int status;
 };
 
+/* No event of the call follows. The cell never sees the last chunk of a body that was cut, so it
+ * does not take that body for complete. */
 static void release_writing(struct request *r, bool answered)
 {
 	struct content_writing *w = r->state;
@@ -260,6 +281,7 @@ static void release_writing(struct request *r, bool answered)
 	json_release(&w->j);
 }
 
+/* One entry comes, after the file is in place. A second one is refused. */
 static int on_write_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct content_writing *w = c->r->state;
@@ -271,6 +293,7 @@ static int on_write_record(struct file_call *c, const struct file_msg *m, struct
 	return 0;
 }
 
+/* The built-in has read some input. */
 static void on_write_room(struct file_call *c)
 {
 	struct content_writing *w = c->r->state;
@@ -278,6 +301,8 @@ static void on_write_room(struct file_call *c)
 	upload_room(&w->upload);
 }
 
+/* upload_finish() calls this when the call has ended and the body was read, or is too long to wait
+ * for. */
 static void answer_writing(struct file_call *c)
 {
 	struct content_writing *w = c->r->state;
@@ -290,6 +315,8 @@ static void answer_writing(struct file_call *c)
 		reply_json(c->r, w->status, &w->j);
 }
 
+/* A failure in the cell still waits for the rest of the body, so that the client reads the answer.
+ */
 static void on_written(struct file_call *c, int status, const struct err *e)
 {
 	struct content_writing *w = c->r->state;
@@ -298,6 +325,7 @@ static void on_written(struct file_call *c, int status, const struct err *e)
 	upload_finish(&w->upload, answer_writing);
 }
 
+/* "-" keeps the built-in's default for mode and owner. max stops a body that has no length. */
 static void on_session_to_write(struct request *r, struct session *s)
 {
 	static const struct file_call_events events = { .on_record = on_write_record,
@@ -321,6 +349,7 @@ static void on_session_to_write(struct request *r, struct session *s)
 		upload_start(&w->upload, &w->call, max);
 }
 
+/* flags are the built-in's letters: a appends, x wants a new file. */
 static int read_writing(struct request *r, struct content_writing *w, struct err *e)
 {
 	bool append = false, exclusive = false;

@@ -28,7 +28,10 @@
 
 /* ---- input and signals
  *
- * Sends input and signals to a running execution, and changes its terminal size. */
+ * Sends input and signals to a running execution, and changes its terminal size.
+ *
+ * Each handler finds a running execution with control_find(). An ended one is a conflict (409), an
+ * unknown one is 404. */
 
 /* The live execution of the path. NULL: the request was answered with the reason. */
 static struct execution *control_find(struct request *r, struct session *s)
@@ -50,6 +53,8 @@ static struct execution *control_find(struct request *r, struct session *s)
 
 /* ---- input */
 
+/* A body on its way to an execution's standard input. taken counts the bytes that the execution
+ * has. */
 struct executions_input {
 	struct execution *x; /* stays while followed */
 	struct execution_follower follower;
@@ -70,6 +75,7 @@ static void control_ignore_output(struct execution_follower *f)
 	(void)f; /* followed only so that it stays in memory */
 }
 
+/* The pipe has room again, or the execution has ended (e). Either way the body is read on. */
 static void on_room(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
@@ -82,7 +88,8 @@ static void on_room(struct completion *w, const struct err *e)
 	exchange_resume_body(r->x);
 }
 
-/* Input after a failure is read and dropped, so that the client receives the answer. */
+/* Input after a failure is read and dropped, so that the client receives the answer. Returns the
+ * bytes that were used. Fewer than len: the exchange keeps the rest until on_room(). */
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
@@ -105,6 +112,8 @@ static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 	return len;
 }
 
+/* The answer comes at the end of the body. accepted may be less than the body after a failure, but
+ * then the answer is that failure. */
 static void control_on_end(struct exchange *x, bool ok)
 {
 	struct request *r = request_of(x);
@@ -126,6 +135,8 @@ static void control_on_end(struct exchange *x, bool ok)
 	reply_json(r, 200, &j);
 }
 
+/* The follower keeps the execution's structure, and the hold keeps the session from being paused as
+ * idle. */
 static void on_session_for_input(struct request *r, struct session *s)
 {
 	struct executions_input *in = r->state;
@@ -155,11 +166,13 @@ void api_control_input(struct request *r)
 
 /* ---- signals and size: read, then use the session, then do it */
 
+/* signal 0: the order is a size. */
 struct executions_order {
 	int signal;
 	uint16_t rows, cols;
 };
 
+/* The order has been done, or was refused, when this answers. */
 static void control_on_session(struct request *r, struct session *s)
 {
 	const struct executions_order *o = r->state;
@@ -219,12 +232,15 @@ void api_control_resize(struct request *r)
  *
  * A session's executions, in pages, filtered by state. */
 
+/* The state of a list. The live session is looked up for each piece, as it may end between two. */
 struct executions_listing {
 	struct page_walk list;	 /* first */
 	struct session *session; /* live, in this piece */
 	uint32_t states;	 /* a set. 0: all */
 };
 
+/* A running execution's row is newer in memory than in the store. So the filter is checked here
+ * again. */
 static int on_row(const struct store_execution *row, void *cookie)
 {
 	struct executions_listing *l = cookie;
@@ -242,6 +258,7 @@ static int on_row(const struct store_execution *row, void *cookie)
 	return 0;
 }
 
+/* Called for each piece of the page. */
 static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
 	struct executions_listing *l = (struct executions_listing *)p;
@@ -258,6 +275,7 @@ static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *
 	return store_execution_list(core_store(r->core), &filter, on_row, l, ret, e);
 }
 
+/* A set with the one wanted state. 0 if the parameter is absent. */
 static int read_state(struct request *r, uint32_t *ret, struct err *e)
 {
 	const char *names[EXECUTION_STATES];
@@ -289,6 +307,7 @@ void api_executions_list(struct request *r)
 #define EXECUTION_JSON_MAX (4U << 20) /* a command kept as text may have a MiB */
 #define WAITED_JSON_MAX (EXECUTION_JSON_MAX + INLINE_OUTPUT_JSON_MAX)
 
+/* Location: where the client finds the execution later. */
 static void locate_execution(struct request *r, const struct store_execution *row)
 {
 	char prefix[2 * STORE_ID_MAX];
@@ -297,6 +316,7 @@ static void locate_execution(struct request *r, const struct store_execution *ro
 	reply_location(r, prefix, row->id);
 }
 
+/* The execution with the connections that were refused to it. x: NULL if it has ended. */
 static void reply_execution(struct request *r, int status, const struct store_execution *row,
 			    const struct execution *x)
 {
@@ -311,8 +331,14 @@ static void reply_execution(struct request *r, int status, const struct store_ex
 	reply_json(r, status, &j);
 }
 
-/* ---- start */
+/* ---- start
+ *
+ * on_body() reads the request and on_session() starts the execution. Without `wait` the answer
+ * follows at once (202). With it, on_waited() comes at the execution's end, and the answer with its
+ * output is written in pieces (200). on_drain() comes instead if the server stops. */
 
+/* The state of a start. text is kept for the answer, since records may have a hash in place of the
+ * command. */
 struct starting {
 	struct spec_exec spec;
 	bool wait, base64;
@@ -341,6 +367,7 @@ static void ignore_output(struct execution_follower *f)
 	(void)f; /* followed only so that it stays in memory */
 }
 
+/* The session ended while the request waited, and the execution's structure with it. */
 static void reply_ended(struct request *r)
 {
 	struct err e = { 0 };
@@ -384,7 +411,8 @@ static bool on_piece(struct job *job)
 	return false;
 }
 
-/* An answer of one piece, as most are, is sent at once. */
+/* An answer of one piece, as most are, is sent at once. The execution has ended and is still
+ * followed, so s->x is valid. */
 static void begin_answer(struct request *r)
 {
 	struct starting *s = r->state;
@@ -408,6 +436,7 @@ static void begin_answer(struct request *r)
 		core_job_add(r->core, r->tenant, &s->job);
 }
 
+/* The wait ends once. A follower without a link: the session has ended. */
 static void on_waited(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
@@ -421,6 +450,7 @@ static void on_waited(struct completion *w, const struct err *why)
 		begin_answer(r);
 }
 
+/* 202: the execution runs. */
 static void reply_started(struct request *r, const struct execution *x)
 {
 	const struct store_execution row = row_of_creator(r->state, x);
@@ -443,6 +473,8 @@ static void on_drain(struct exchange *x)
 		reply_ended(r);
 }
 
+/* The feeder takes the input over and writes it at the execution's pace. The request does not wait
+ * for it. */
 static int give_input(struct starting *s, struct execution *x, struct err *e)
 {
 	if (!s->spec.has_input)
@@ -453,7 +485,7 @@ static int give_input(struct starting *s, struct execution *x, struct err *e)
 	return 0;
 }
 
-/* At once, or when it has ended. */
+/* At once, or when it has ended. x must be live. */
 static void answer(struct request *r, struct session *session, struct execution *x)
 {
 	struct starting *s = r->state;
@@ -471,6 +503,7 @@ static void answer(struct request *r, struct session *session, struct execution 
 	execution_wait(x, &r->wait);
 }
 
+/* The session runs now. Input that has no room is refused before the execution exists. */
 static void on_session(struct request *r, struct session *session)
 {
 	struct starting *s = r->state;
@@ -518,6 +551,7 @@ static void keep_text(struct starting *s)
 	record_quota_cut(s->text);
 }
 
+/* once_begin() finds an earlier request with the same key. Then nothing is started. */
 static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -538,6 +572,7 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 		request_use(r, on_session);
 }
 
+/* The long body is for code and input. */
 void api_executions_create(struct request *r)
 {
 	static const char *const encodings[] = { "utf-8", "base64" };
@@ -556,7 +591,9 @@ void api_executions_create(struct request *r)
 	request_long_body(r, on_body);
 }
 
-/* ---- show */
+/* ---- show
+ *
+ * An execution without results is one short answer. Results are read from the log in pieces. */
 
 struct executions_showing {
 	struct json j;
@@ -573,6 +610,7 @@ static void release_show(struct request *r, bool answered)
 	json_release(&v->j);
 }
 
+/* True: the job calls again. Otherwise the request is answered. */
 static bool on_show_piece(struct job *job)
 {
 	struct request *r = job->arg;
@@ -619,6 +657,7 @@ static void show_execution(struct request *r, const struct store_execution *row,
 		core_job_add(r->core, r->tenant, &v->job);
 }
 
+/* The live structure has newer numbers than the store. */
 void api_executions_get(struct request *r)
 {
 	struct session *live = NULL;
@@ -644,6 +683,7 @@ void api_executions_get(struct request *r)
 
 /* ---- end */
 
+/* The kill has been done, or e says why not. */
 static void on_end(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
@@ -672,6 +712,7 @@ static void on_session_to_kill(struct request *r, struct session *s)
 	}
 }
 
+/* 204 also if it had ended with no process left: the result is as wanted. */
 void api_executions_delete(struct request *r)
 {
 	bool left;

@@ -25,6 +25,7 @@
 #define NUMBER_MAX 24
 #define ENTRIES_MAX "1000000"
 
+/* The folder to pack, or to unpack into. */
 static int archive_read_path(struct request *r, char ret[FILE_MSG_PATH_MAX], struct err *e)
 {
 	if (request_text(r, "path", ret, FILE_MSG_PATH_MAX, e) < 0)
@@ -34,7 +35,10 @@ static int archive_read_path(struct request *r, char ret[FILE_MSG_PATH_MAX], str
 	return 0;
 }
 
-/* ---- out */
+/* ---- out
+ *
+ * The built-in `tar-out` sends one entry and then the archive, whose length is unknown. So the
+ * answer is chunked, and a late failure cuts it without its last chunk. */
 
 struct packing {
 	struct file_call call;
@@ -43,6 +47,7 @@ struct packing {
 	struct masked masked;
 };
 
+/* No event of the call follows. */
 static void release_packing(struct request *r, bool answered)
 {
 	struct packing *p = r->state;
@@ -51,6 +56,7 @@ static void release_packing(struct request *r, bool answered)
 	masked_release(&p->masked);
 }
 
+/* The entry says that the path exists. Raw bytes follow. */
 static int on_pack_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	if (m->kind != FILE_MSG_ENTRY)
@@ -59,6 +65,7 @@ static int on_pack_record(struct file_call *c, const struct file_msg *m, struct 
 	return 0;
 }
 
+/* Returns the bytes that were taken. The call keeps the others until on_writable(). */
 static size_t on_pack_bytes(struct file_call *c, const uint8_t *data, size_t len)
 {
 	struct packing *p = c->r->state;
@@ -70,6 +77,8 @@ static size_t on_pack_bytes(struct file_call *c, const uint8_t *data, size_t len
 	return masked_write(&p->masked, c->r, data, len);
 }
 
+/* The mask may have bytes left. on_writable() calls this again if the client has no room for them.
+ */
 static void end_packing(struct request *r, struct packing *p)
 {
 	p->ending = true;
@@ -88,6 +97,7 @@ static void on_writable(struct exchange *x)
 		file_call_resume(&p->call);
 }
 
+/* An archive has at least two empty blocks, so an end without bytes is the cell's fault. */
 static void on_packed(struct file_call *c, int status, const struct err *e)
 {
 	struct packing *p = c->r->state;
@@ -103,6 +113,7 @@ static void on_packed(struct file_call *c, int status, const struct err *e)
 		reply_code(c->r, 500, "internal", "the cell sent no archive");
 }
 
+/* max bounds the archive's bytes in the cell. */
 static void on_session_to_pack(struct request *r, struct session *s)
 {
 	static const struct file_call_events events = { .on_record = on_pack_record,
@@ -133,7 +144,10 @@ void api_archive_get(struct request *r)
 		request_use(r, on_session_to_pack);
 }
 
-/* ---- in */
+/* ---- in
+ *
+ * The body streams into the built-in `tar-in`. The archive is unpacked inside the cell. The daemon
+ * never parses it. */
 
 struct files_unpacking {
 	struct file_call call;
@@ -150,6 +164,7 @@ static void release_unpacking(struct request *r, bool answered)
 	file_call_release(&u->call);
 }
 
+/* The counts, once all is unpacked. */
 static int on_unpack_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct files_unpacking *u = c->r->state;
@@ -168,6 +183,7 @@ static void on_unpack_room(struct file_call *c)
 	upload_room(&u->upload);
 }
 
+/* upload_finish() calls this at the end. A cell that reported no counts is at fault (500). */
 static void answer_unpacking(struct file_call *c)
 {
 	struct files_unpacking *u = c->r->state;
@@ -190,6 +206,7 @@ static void answer_unpacking(struct file_call *c)
 	reply_json(c->r, 200, &j);
 }
 
+/* The answer waits for the rest of the body. */
 static void on_unpacked(struct file_call *c, int status, const struct err *e)
 {
 	struct files_unpacking *u = c->r->state;
@@ -235,6 +252,8 @@ void api_archive_put(struct request *r)
 
 #define EVENT_MAX (64U << 10)
 
+/* A watch is one built-in that runs until the client leaves. feed is the answer, call the records.
+ */
 struct watch {
 	struct sse_out feed; /* first, see paced_stream.h */
 	struct file_call call;
@@ -250,6 +269,7 @@ static void watch_release(struct request *r, bool answered)
 	file_call_release(&w->call);
 }
 
+/* v NULL: the event has no members. An event that does not fit is left out. */
 static void watch_send(struct watch *w, const char *name, const struct file_msg_event *v)
 {
 	struct json j;
@@ -268,6 +288,7 @@ static void watch_send(struct watch *w, const char *name, const struct file_msg_
 	json_release(&j);
 }
 
+/* The client has taken enough: read further records. */
 static void on_more(struct request *r)
 {
 	struct watch *w = r->state;
@@ -275,6 +296,7 @@ static void on_more(struct request *r)
 	file_call_resume(&w->call);
 }
 
+/* READY comes first and once, and begins the answer. An event before it is refused. */
 static int watch_on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct watch *w = c->r->state;
@@ -292,6 +314,7 @@ static int watch_on_record(struct file_call *c, const struct file_msg *m, struct
 	return 0;
 }
 
+/* False: no record is read from the cell until on_more(). */
 static bool is_ready(struct file_call *c)
 {
 	struct watch *w = c->r->state;
@@ -299,6 +322,8 @@ static bool is_ready(struct file_call *c)
 	return !w->begun || w->feed.paced.ended || sse_out_ready(&w->feed);
 }
 
+/* The end of the session, of the directory or of the built-in ends the stream. The client gets no
+ * error then, because the answer has begun. */
 static void watch_on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct watch *w = c->r->state;
@@ -311,6 +336,7 @@ static void watch_on_end(struct file_call *c, int status, const struct err *e)
 		sse_out_end(&w->feed);
 }
 
+/* A watched session is not idle. */
 static void watch_on_session(struct request *r, struct session *s)
 {
 	static const struct file_call_events events = { .on_record = watch_on_record,
@@ -351,6 +377,8 @@ void api_watch_get(struct request *r)
 #define LIST_JSON_MAX (15U << 20) /* names may have six characters for each byte */
 #define DEPTH_MAX 64
 
+/* The state of every operation in this section. argv points into the other members. status is the
+ * answer's if all goes well. */
 struct files {
 	struct file_call call;
 	const char *argv[FILE_CALL_ARGS_MAX];
@@ -396,6 +424,8 @@ static int list_entry(struct request *r, const struct file_msg_entry *entry, str
 	return -1;
 }
 
+/* An operation answers with one entry, a list with many and an END. A made folder that existed
+ * changes 201 to 200. */
 static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct files *f = c->r->state;
@@ -417,6 +447,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 	return file_call_refuse(e);
 }
 
+/* The one end of the operation. */
 static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct files *f = c->r->state;
@@ -437,6 +468,7 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 	reply_json(c->r, f->status, &f->j);
 }
 
+/* Common to all operations: the arguments were written before. */
 static void on_session(struct request *r, struct session *s)
 {
 	static const struct file_call_events events = { .on_record = on_record, .on_end = on_end };
@@ -453,6 +485,8 @@ static void on_session(struct request *r, struct session *s)
 		reply_file_error(r, &e);
 }
 
+/* State for the built-in `name`. NULL: the request was answered. write: the operation changes
+ * files. */
 static struct files *files_begin(struct request *r, const char *name, int status, bool write)
 {
 	struct files *f = request_state(r, sizeof(*f), files_release);
@@ -492,6 +526,7 @@ void api_files_stat(struct request *r)
 	request_use(r, on_session);
 }
 
+/* The cell counts entries and depth. cut and truncated tell that the list is incomplete. */
 void api_files_list(struct request *r)
 {
 	struct files *f = files_begin(r, "list", 200, false);
@@ -532,8 +567,12 @@ void api_files_delete(struct request *r)
 	request_use(r, on_session);
 }
 
-/* ---- with a body */
+/* ---- with a body
+ *
+ * A reader copies the members into struct files and completes argv. The body is freed before the
+ * session is used. */
 
+/* A longer text than ret has room for fails in json_members_end(). */
 static void copy_text(struct json_members *m, const char *name, char *ret, size_t cap)
 {
 	const char *text = NULL;
@@ -549,6 +588,7 @@ static void files_need(struct json_members *m, const char *name, const char *val
 		(void)json_members_fail(m, name, "is missing");
 }
 
+/* The mode's form is checked here, because the cell gets it as an argument. */
 static int read_mkdir(struct files *f, json_t *root, struct err *e)
 {
 	bool parents = false;
@@ -583,6 +623,7 @@ static int read_move(struct files *f, json_t *root, struct err *e)
 	return json_members_end(&m);
 }
 
+/* read() fills the request's state, made by files_begin(). */
 static void with_body(struct exchange *x, const uint8_t *body, size_t len,
 		      int (*read)(struct files *f, json_t *root, struct err *e))
 {

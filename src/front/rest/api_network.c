@@ -22,6 +22,7 @@
 #include "lib/policy/lockfiles_fold.h"
 #include "lib/policy/policy_select.h"
 
+/* A document with its lockfiles has megabytes. */
 #define NETWORK_JSON_MAX (8U << 20)
 
 /* A document as the key of the request may see it. 500 later if out of memory. */
@@ -39,7 +40,8 @@ static void show_document(struct json *j, const char *name, const char *document
 
 /* A long document is read, parsed, merged and copied in milliseconds each: in pieces, one request
  * of a tenant at a time. The session may change or end between two pieces, so the first one copies
- * the input of the others. */
+ * the input of the others. next is the step of the next piece: read_row, show_name, show_own, and
+ * for `effective` also network_merge and show_effective. */
 struct network_view {
 	struct list_job job;
 	char *document, *merged; /* owned */
@@ -50,6 +52,7 @@ struct network_view {
 	int (*next)(struct network_view *v, struct err *e);
 };
 
+/* Free a document. NULL is allowed. */
 static void drop(char *document)
 {
 	if (document != NULL)
@@ -65,12 +68,15 @@ static void release_view(struct list_job *w)
 	drop(v->merged);
 }
 
+/* The last step. Private addresses and set headers in the other layers are for the operator only.
+ */
 static int show_effective(struct network_view *v, struct err *e)
 {
 	show_document(&v->job.j, "effective", v->merged, auth_is_operator(v->job.r));
 	return 0;
 }
 
+/* The merged document is owned by the view. */
 static int network_merge(struct network_view *v, struct err *e)
 {
 	struct request *r = v->job.r;
@@ -81,6 +87,7 @@ static int network_merge(struct network_view *v, struct err *e)
 		       : 1;
 }
 
+/* A tenant sees all of its session's own document. */
 static int show_own(struct network_view *v, struct err *e)
 {
 	show_document(&v->job.j, "policy", v->document, true);
@@ -88,6 +95,7 @@ static int show_own(struct network_view *v, struct err *e)
 	return v->effective ? 1 : 0;
 }
 
+/* The state of the egress gateway is that of this moment. */
 static int show_name(struct network_view *v, struct err *e)
 {
 	struct request *r = v->job.r;
@@ -104,7 +112,8 @@ static int show_name(struct network_view *v, struct err *e)
 	return 1;
 }
 
-/* count: a merged document counts as a change: all of it, not only the session's own. */
+/* count: a merged document counts as a change: all of it, not only the session's own. Works for
+ * ended sessions as well. */
 static int read_row(struct network_view *v, struct err *e)
 {
 	struct request *r = v->job.r;
@@ -126,6 +135,7 @@ static int read_row(struct network_view *v, struct err *e)
 	return v->effective && v->count && change_quota_take(r->tenant, merged, e) < 0 ? -1 : 1;
 }
 
+/* Returns the step's answer: 1 for a further piece. */
 static int on_piece(struct list_job *w, struct err *e)
 {
 	struct network_view *v = (struct network_view *)w;
@@ -133,6 +143,7 @@ static int on_piece(struct list_job *w, struct err *e)
 	return v->next(v, e);
 }
 
+/* The sums are those of the first piece. */
 static void on_finish(struct list_job *w)
 {
 	const struct store_usage *u = &((struct network_view *)w)->usage;
@@ -146,6 +157,7 @@ static void on_finish(struct list_job *w)
 	json_close(j, '}');
 }
 
+/* Answers with the policy. count false: the change that this answers was counted. */
 static void network_view(struct request *r, bool count)
 {
 	struct network_view *v = list_job_new(r, sizeof(*v), on_piece, on_finish);
@@ -167,6 +179,7 @@ void api_network_get(struct request *r)
 	network_view(r, true);
 }
 
+/* The egress gateway has the new policy, or refused it. */
 static void on_applied(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
@@ -180,10 +193,14 @@ static void on_applied(struct completion *w, const struct err *e)
 /* ---- changes
  *
  * A body of megabytes becomes a document: its lockfiles are read, the document is checked, written
- * again, and merged with the other layers. Each of these takes milliseconds. */
+ * again, and merged with the other layers. Each of these takes milliseconds.
+ *
+ * The steps: read_lockfiles() until none is left, read_document(), then merge_session() and
+ * set_session(), or set_tenant(). */
 
 #define SHORT_BODY ((size_t)16 << 10) /* done at once */
 
+/* The state of a change. Each step owns nothing that outlives it except document. */
 struct network_change {
 	struct step_job steps; /* first */
 	struct lockfiles_folding *folding;
@@ -202,6 +219,7 @@ static void release_change(struct request *r, bool answered)
 	drop(c->document);
 }
 
+/* The document has passed the checks for its layer from here on. */
 static int read_document(struct step_job *s, struct err *e)
 {
 	struct network_change *c = (struct network_change *)s;
@@ -212,6 +230,7 @@ static int read_document(struct step_job *s, struct err *e)
 	return policy_select_read(body, n, c->layer, &c->document, e) < 0 ? -1 : 1;
 }
 
+/* One lockfile or a part of one in each step. */
 static int read_lockfiles(struct step_job *s, struct err *e)
 {
 	struct network_change *c = (struct network_change *)s;
@@ -222,6 +241,7 @@ static int read_lockfiles(struct step_job *s, struct err *e)
 	return more < 0 ? -1 : 1;
 }
 
+/* set follows the document. Short bodies without lockfiles are handled in this turn. */
 static void begin_change(struct request *r, enum policy_layer layer, const uint8_t *body,
 			 size_t len, int (*set)(struct step_job *s, struct err *e))
 {
@@ -241,6 +261,8 @@ static void begin_change(struct request *r, enum policy_layer layer, const uint8
 			       len > SHORT_BODY || lockfiles_are_in((const char *)body, len));
 }
 
+/* The session may have ended since the body came. The request waits until the gateway has the
+ * policy. */
 static int set_session(struct step_job *steps, struct err *e)
 {
 	struct request *r = steps->r;
@@ -264,6 +286,7 @@ static int merge_session(struct step_job *s, struct err *e)
 	return 1;
 }
 
+/* The change is counted before any work, with the merge for the answer if one is wanted. */
 static void on_session_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -286,6 +309,7 @@ void api_network_put(struct request *r)
 
 /* ---- of a tenant */
 
+/* null: the tenant has no layer. */
 static void reply_tenant(struct request *r, const struct tenant *t)
 {
 	struct json j;
@@ -308,11 +332,13 @@ void api_network_tenant_get(struct request *r)
 		reply_tenant(r, t);
 }
 
+/* The body `null` removes the layer. */
 static bool is_null(const uint8_t *body, size_t len)
 {
 	return len == 4 && memcmp(body, "null", 4) == 0;
 }
 
+/* 0 in each case in which the request was answered. */
 static int set_tenant(struct step_job *s, struct err *e)
 {
 	struct request *r = s->r;

@@ -26,7 +26,7 @@
  *
  * Layers in the storage folder, for the operator, and the removal of unused ones. */
 
-/* A list in progress. */
+/* A list in progress. now is compared with each layer's origin, once read for the whole page. */
 struct node_list {
 	struct list_part part;
 	struct layer_origin_now now;
@@ -45,6 +45,7 @@ static void show_stale(struct json *j, const struct layer_origin_now *now,
 	json_close(j, ']');
 }
 
+/* tenant null: the layer belongs to the node. */
 static int on_layer(const struct store_layer *row, void *cookie)
 {
 	struct node_list *l = cookie;
@@ -68,7 +69,7 @@ static int on_layer(const struct store_layer *row, void *cookie)
 	return 0;
 }
 
-/* The oldest first. */
+/* The oldest first. Pages continue after a time and an id. */
 void api_layers_list(struct request *r)
 {
 	struct node_list l;
@@ -89,6 +90,7 @@ void api_layers_list(struct request *r)
 	}
 }
 
+/* The collector has ended, with its counts in gc.last. */
 static void on_collected(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -108,6 +110,7 @@ static void on_collected(struct completion *c, const struct err *e)
 	reply_json(r, 200, &j);
 }
 
+/* Only unused layers are removed. The answer comes when the collector has ended. */
 void api_layers_collect(struct request *r)
 {
 	struct err e = { 0 };
@@ -122,6 +125,7 @@ void api_layers_collect(struct request *r)
 
 /* ---- the node */
 
+/* Longer metrics are an error. */
 #define METRICS_MAX_BYTES (4U << 20)
 
 void api_node_root(struct request *r)
@@ -139,6 +143,7 @@ void api_node_document(struct request *r)
 	exchange_reply(r->x, 200, "application/yaml", openapi_document, sizeof(openapi_document));
 }
 
+/* why may be NULL. Load balancers read the status only. */
 static void reply_status(struct request *r, int status, const char *word, const char *why)
 {
 	struct json j;
@@ -152,11 +157,13 @@ static void reply_status(struct request *r, int status, const char *word, const 
 	reply_json(r, status, &j);
 }
 
+/* The loop serves requests: that is the whole check. */
 void api_node_health(struct request *r)
 {
 	reply_status(r, 200, "ok", NULL);
 }
 
+/* core_fit() decides, and names the obstacle. */
 void api_node_ready(struct request *r)
 {
 	const char *why = NULL;
@@ -167,6 +174,7 @@ void api_node_ready(struct request *r)
 		reply_status(r, 503, "unavailable", why == NULL ? "starting" : why);
 }
 
+/* api.c asks before the key is checked. */
 bool api_node_metrics_are_open(const struct request *r)
 {
 	unsigned setting = core_config(r->core)->metrics;
@@ -191,6 +199,8 @@ void api_node_metrics(struct request *r)
 	buf_release(&b);
 }
 
+/* The kernel protections that the keeper found at its start. An empty object until it has reported.
+ */
 static void write_restrictions(struct json *j, const struct cell_restrictions *w)
 {
 	json_open(j, "restrictions", '{');
@@ -208,6 +218,7 @@ static void write_restrictions(struct json *j, const struct cell_restrictions *w
 	json_close(j, '}');
 }
 
+/* Each isolation level with the reason if this machine cannot offer it. */
 static void write_levels(struct json *j, const struct core_options *o)
 {
 	const struct cell_level *l;
@@ -225,6 +236,7 @@ static void write_levels(struct json *j, const struct core_options *o)
 	json_close(j, '}');
 }
 
+/* For session_each(). Ended sessions that are still in memory do not count. */
 static void count_one(struct session *s, void *arg)
 {
 	unsigned *states = arg;
@@ -233,6 +245,7 @@ static void count_one(struct session *s, void *arg)
 		states[session_shown_state(session_row(s))]++;
 }
 
+/* Sums over all templates with a pool. */
 static void write_pool(struct json *j, struct core *c)
 {
 	struct core_metrics_pool pool = { 0 };
@@ -270,6 +283,7 @@ static void write_load(struct json *j, const struct request *r)
 		json_none(j, "pool");
 }
 
+/* template_dir is a path of the host, so only the operator sees it. */
 void api_node_get(struct request *r)
 {
 	const struct cell_restrictions *w = core_restrictions(r->core);

@@ -25,13 +25,18 @@
  * A WebSocket on one execution. Output is read from the log at the client's pace: a frame without
  * room is read again later. Input goes to the execution. When its pipe is full, the rest waits here
  * and nothing more is read from the client. Several clients of one execution are independent of
- * each other. */
+ * each other.
+ *
+ * attach_pump() moves output to the client, attach_feed() input to the execution. Each continues
+ * from its own event: on_writable and new output for the one, on_room for the other. */
 
 #define MESSAGE_MAX (1U << 20)
 #define CONTROL_MAX (4U << 10) /* of a text, parsed at once. Input is binary */
 #define TURN_FRAMES 64	       /* sent in one turn of the loop */
 #define TEXT_MAX (4U << 20)
 
+/* The state of one attached client. turn continues the output in the next turn. r NULL: nothing was
+ * started. */
 struct output_attach {
 	struct log_reader reader;
 	struct request *r;
@@ -53,6 +58,7 @@ static void attach_release(struct request *r, bool answered)
 
 /* ---- out */
 
+/* A binary frame: the stream's number, then the bytes. False: no room, send it later. */
 static bool send_bytes(struct output_attach *a, const struct log_reader_item *item)
 {
 	uint8_t frame[1 + sizeof(item->bytes)];
@@ -62,6 +68,8 @@ static bool send_bytes(struct output_attach *a, const struct log_reader_item *it
 	return ws_send(a->r->x, false, frame, item->n + 1);
 }
 
+/* Every event that is not output is a text frame with a type. cursor lets the client attach again
+ * after it. */
 static bool send_text(struct output_attach *a, const struct log_reader_item *item)
 {
 	struct execution *x = log_reader_live(&a->reader);
@@ -92,6 +100,7 @@ static bool send_text(struct output_attach *a, const struct log_reader_item *ite
 	return sent;
 }
 
+/* The reader advances only past frames that were accepted, so none is lost or sent twice. */
 static void attach_pump(struct output_attach *a)
 {
 	struct log_reader_item item;
@@ -138,6 +147,7 @@ static void attach_on_writable(struct exchange *x)
 
 /* ---- in */
 
+/* A refused message does not end the connection. */
 static void send_error(struct output_attach *a, const struct err *e)
 {
 	char text[2048];
@@ -177,6 +187,7 @@ static void attach_feed(struct output_attach *a)
 	a->eof = false;
 }
 
+/* The execution took input, or its input has closed (e). Waiting bytes are dropped then. */
 static void on_room(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
@@ -189,6 +200,8 @@ static void on_room(struct completion *w, const struct err *e)
 	attach_feed(a);
 }
 
+/* A text message: a signal, a size or the end of input. The end of input waits for the input before
+ * it. */
 static void take_control(struct output_attach *a, const uint8_t *data, size_t len)
 {
 	struct spec_exec_message m;
@@ -209,6 +222,8 @@ static void take_control(struct output_attach *a, const uint8_t *data, size_t le
 		attach_feed(a);
 }
 
+/* The exchange calls this with whole messages up to MESSAGE_MAX. Input beyond two such messages
+ * closes the connection. */
 static void on_message(struct exchange *x, bool text, const uint8_t *data, size_t len)
 {
 	struct output_attach *a = request_of(x)->state;
@@ -231,7 +246,8 @@ static void on_message(struct exchange *x, bool text, const uint8_t *data, size_
 
 /* ---- the beginning */
 
-/* A browser lets any page open a WebSocket to any server, and sends the page's origin. */
+/* A browser lets any page open a WebSocket to any server, and sends the page's origin. A request
+ * without an origin is allowed. Two origins are refused. */
 static bool same_origin(const struct http1_request *q)
 {
 	struct http1_span origin;
@@ -246,6 +262,7 @@ static bool same_origin(const struct http1_request *q)
 	return false;
 }
 
+/* live: NULL for an ended session, whose kept log is sent. */
 static void open_attach(struct request *r, struct session *live)
 {
 	static const struct ws_events events = { .on_message = on_message };
@@ -272,6 +289,7 @@ static void open_attach(struct request *r, struct session *live)
 	loop_defer(core_loop(r->core), &a->turn);
 }
 
+/* A live execution's session is resumed. A kept log needs no cell. */
 void api_attach_get(struct request *r)
 {
 	struct session *live = NULL;
@@ -293,7 +311,10 @@ void api_attach_get(struct request *r)
 
 /* ---- events
  *
- * The output of an execution as server-sent events. */
+ * The output of an execution as server-sent events.
+ *
+ * The reader is the one of attached clients. An event's id is the cursor behind it, so a browser
+ * that connects again continues with Last-Event-ID. */
 
 #define EVENT_MAX (4U << 20) /* the exit event may hold the command */
 
@@ -310,6 +331,7 @@ static void stream_release(struct request *r, bool answered)
 	log_reader_close(&s->reader);
 }
 
+/* Text if the bytes are whole UTF-8 characters, otherwise base64. */
 static void write_bytes(struct json *j, const struct log_reader_item *item)
 {
 	char coded[BASE64_LENGTH(sizeof(item->bytes)) + 1];
@@ -363,6 +385,8 @@ static const char *write_item(struct api_output_stream *s, struct json *j,
 	return name;
 }
 
+/* The reader advances when the event was queued. An event that cannot be written ends the stream,
+ * since the client would miss it otherwise. */
 static void stream_send(struct api_output_stream *s, const struct log_reader_item *item)
 {
 	const char *name;
@@ -381,6 +405,7 @@ static void stream_send(struct api_output_stream *s, const struct log_reader_ite
 	json_release(&j);
 }
 
+/* Called when the client has room and when output has come. Sends until one is missing. */
 static void stream_pump(struct request *r)
 {
 	struct api_output_stream *s = r->state;
@@ -427,6 +452,7 @@ static void open_stream(struct request *r, struct session *live)
 		stream_pump(r);
 }
 
+/* A key of scope read resumes no session. It gets the output so far and waits. */
 void api_stream_get(struct request *r)
 {
 	struct session *live = NULL;
@@ -440,7 +466,10 @@ void api_stream_get(struct request *r)
 		open_stream(r, live);
 }
 
-/* ---- ranges */
+/* ---- ranges
+ *
+ * The log has the records of all streams, mixed. Offsets count bytes of the wanted stream, so
+ * output_fill() reads from the log's start and skips the bytes before the range. */
 
 #define PIECE 65536
 #define TURN_MAX (1U << 20)
@@ -448,6 +477,8 @@ void api_stream_get(struct request *r)
 /* In the order of enum output_stream. BOTH is without results. */
 enum output_which { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR, WHICH_RESULT };
 
+/* The state of a range's request. bytes[sent..have) is left to be written. r NULL: nothing was
+ * started. */
 struct range {
 	struct request *r;
 	struct loop_task turn;
@@ -472,6 +503,7 @@ static void output_release(struct request *r, bool answered)
 		fd_close(g->fd);
 }
 
+/* Results and the mark for cut output are in the same log, but no output. */
 static bool is_wanted(const struct range *g, enum output_stream stream)
 {
 	if (stream == OUTPUT_CUT || stream == OUTPUT_RESULT)
@@ -480,7 +512,7 @@ static bool is_wanted(const struct range *g, enum output_stream stream)
 }
 
 /* Put the next wanted bytes into the buffer: 1. 0: at the end. -1: error. Add the bytes read to
- * *spent. */
+ * *spent. 1 with an empty buffer: the turn's work is spent. */
 static int output_fill(struct range *g, size_t *spent, struct err *e)
 {
 	struct output_chunk chunk;
@@ -507,6 +539,8 @@ static int output_fill(struct range *g, size_t *spent, struct err *e)
 	return 1;
 }
 
+/* Writes until the client is slow, the range has ended or the turn is spent. An error cuts the
+ * answer. */
 static void output_pump(struct range *g)
 {
 	struct err e = { 0 };
@@ -544,7 +578,8 @@ static void on_writable(struct exchange *x)
 	output_pump(request_of(x)->state);
 }
 
-/* Headers for the output up to now, and whether all of it was kept. */
+/* Headers for the output up to now, and whether all of it was kept. total fixes the end: later
+ * output is not sent. */
 static void output_begin(struct range *g, const struct store_execution *row)
 {
 	bool cut = row->truncated || (g->fd < 0 && execution_log_lost(row));
@@ -576,6 +611,7 @@ static int read_range(struct request *r, struct range *g, struct err *e)
 	return request_number(r, "length", 0, INT64_MAX, &g->length, e);
 }
 
+/* -1: nothing was sent. After 0 the answer has begun. */
 static int open_log(struct request *r, struct range *g, struct err *e)
 {
 	struct session *live = NULL;

@@ -11,14 +11,17 @@
 #include "lib/json/json.h"
 
 #define LIST_JSON_MAX (256U << 10) /* a page of cordon-cache is one packet */
+/* Numbers only. */
 #define SMALL_JSON_MAX 2048
 
+/* on_done is not called any more. */
 static void api_package_cache_release(struct request *r, bool answered)
 {
 	package_cache_cancel(r->state);
 }
 
-/* The call of this request. NULL: it was answered. */
+/* The call of this request. NULL: it was answered. Only the operator: the entries name packages of
+ * all tenants. */
 static struct package_cache_call *package_cache_begin(
 	struct request *r, void (*on_done)(struct package_cache_call *c,
 					   const struct cache_msg *answer, const struct err *e))
@@ -76,6 +79,7 @@ void api_package_cache_get(struct request *r)
 
 /* ---- its entries */
 
+/* The texts of the entry are cordon-cache's, and are escaped as any text. */
 static void write_entry(struct json *j, const struct cache_entry *entry)
 {
 	char hash[2 * sizeof(entry->sha256) + 1];
@@ -92,6 +96,7 @@ static void write_entry(struct json *j, const struct cache_entry *entry)
 	json_close(j, '}');
 }
 
+/* A malformed entry ends the list. */
 static void on_list(struct package_cache_call *c, const struct cache_msg *answer,
 		    const struct err *e)
 {
@@ -116,6 +121,7 @@ static void on_list(struct package_cache_call *c, const struct cache_msg *answer
 	reply_json(r, 200, &j);
 }
 
+/* after is the place at which the page before ended. */
 void api_package_cache_list(struct request *r)
 {
 	struct package_cache_call *c;
@@ -134,6 +140,8 @@ void api_package_cache_list(struct request *r)
 
 /* ---- operations on it */
 
+/* count and bad are the names that the members have for this operation. bad NULL: it finds no
+ * damage. */
 static void write_done(struct request *r, const char *count, const char *bad,
 		       const struct cache_msg *answer)
 {
@@ -158,6 +166,8 @@ static void on_collected(struct package_cache_call *c, const struct cache_msg *a
 		write_done(c->arg, "removed", NULL, answer);
 }
 
+/* cordon-cache removes the least used until so many bytes are left. Without the parameter: until
+ * none is. */
 void api_package_cache_collect(struct request *r)
 {
 	struct package_cache_call *c;
@@ -183,6 +193,7 @@ static void on_verified(struct package_cache_call *c, const struct cache_msg *an
 		write_done(c->arg, "objects", "damaged", answer);
 }
 
+/* Each object is read and hashed again. */
 void api_package_cache_verify(struct request *r)
 {
 	struct package_cache_call *c = package_cache_begin(r, on_verified);

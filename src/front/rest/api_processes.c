@@ -18,10 +18,12 @@
 #include "lib/loop/jobs.h"
 #include "lib/mask/mask.h"
 
+/* The kernel's largest pid, and the record bytes shown in one piece. */
 #define PID_MAX 4194304
 #define PIECE ((size_t)16 << 10)
 #define COMM_LEN 15 /* bytes that the kernel keeps of a name */
 
+/* The state of both requests. pid "": a list. */
 struct processes {
 	struct file_call call;
 	char pid[12];
@@ -45,7 +47,8 @@ static void processes_release(struct request *r, bool answered)
 	json_release(&p->j);
 }
 
-/* The execution of a process, by its mark: live, or ended with the process left behind. */
+/* The execution of a process, by its mark: live, or ended with the process left behind. Borrowed
+ * until the next call. NULL: the process belongs to no execution. */
 static const char *find_execution(struct request *r, uint64_t mark)
 {
 	struct processes *p = r->state;
@@ -85,6 +88,7 @@ static void cover_name(const struct session *s, const char *covered_command, cha
 	session_redact(s, name);
 }
 
+/* Both words are copied, since covering changes them in place. */
 static void show_words(struct json *j, const struct session *s, const struct file_msg_process *p)
 {
 	OWN_MEM char *name = strdup(p->name), *command = strdup(p->command);
@@ -99,6 +103,7 @@ static void show_words(struct json *j, const struct session *s, const struct fil
 	json_text(j, "command", command[0] == '\0' ? name : command);
 }
 
+/* One process as an object. Its numbers are the cell's word. */
 static void processes_show(struct request *r, const struct session *s,
 			   const struct file_msg_process *p)
 {
@@ -118,6 +123,7 @@ static void processes_show(struct request *r, const struct session *s,
 	json_close(j, '}');
 }
 
+/* A record is only kept here. Its bytes count for the tenant until on_piece() has shown them. */
 static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	static uint8_t bytes[FILE_MSG_MAX];
@@ -135,7 +141,8 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 	return p->no_room ? 0 : buf_add(&p->records, bytes, n, e);
 }
 
-/* Some of the records. True: there are more. */
+/* Some of the records. True: there are more. The mask bounds the work of a turn, since it searches
+ * for every secret. The session may have ended since the last piece, which is the answer then. */
 static bool on_piece(struct job *job)
 {
 	struct request *r = job->arg;
@@ -172,6 +179,7 @@ static bool on_piece(struct job *job)
 	return false;
 }
 
+/* The built-in has ended. A list that did not fit is refused as a whole. */
 static void on_listed(struct file_call *c, int status, const struct err *e)
 {
 	struct request *r = c->r;
@@ -194,6 +202,7 @@ static void on_listed(struct file_call *c, int status, const struct err *e)
 		core_job_add(r->core, r->tenant, &p->job);
 }
 
+/* The signal was sent, or e says why not. */
 static void on_killed(struct file_call *c, int status, const struct err *e)
 {
 	if (e != NULL)
@@ -212,6 +221,7 @@ static const char *user_of(const struct session *s)
 	return one_id || session_row(s)->profile == CELL_LOCKED ? FILE_CALL_USER : "root";
 }
 
+/* Every process is listed, so the built-in runs as user_of(). */
 static void on_session_to_list(struct request *r, struct session *s)
 {
 	static const struct file_call_events events = { .on_record = on_record,
@@ -248,6 +258,7 @@ void api_processes_list(struct request *r)
 		request_use(r, on_session_to_list);
 }
 
+/* A pid that no process can have is 404, as a missing one. */
 void api_processes_kill(struct request *r)
 {
 	struct processes *p;
