@@ -10,7 +10,7 @@ struct request;
 struct session;
 struct store_session;
 
-/* api_node.c */
+/* api_node.c: without a key. */
 void api_node_root(struct request *r);
 void api_node_document(struct request *r);
 void api_node_health(struct request *r);
@@ -19,31 +19,33 @@ void api_node_metrics(struct request *r);
 /* Does the setting `metrics` allow this request without a key? */
 bool api_node_metrics_are_open(const struct request *r);
 void api_node_get(struct request *r);
+/* For the operator only. */
 void api_layers_list(struct request *r);
 void api_layers_collect(struct request *r);
 
 /* api_resources.c */
 struct json;
 struct store_sample;
+/* Also after the session's end, while its row is kept. */
 void api_resources_get(struct request *r);
 /* One point of a session's history. */
 void api_resources_show(struct json *j, const char *name, const struct store_sample *p);
 
-/* api_cast.c */
+/* api_cast.c: answers with a stream. */
 void api_cast_get(struct request *r);
 
-/* api_timeline.c */
+/* api_timeline.c: a page, or a stream for a follower. */
 void api_timeline_get(struct request *r);
 
-/* api_audit.c */
+/* api_audit.c: a page, a stream for a follower, or an export as lines. */
 void api_audit_list(struct request *r);
 void api_audit_checkpoint(struct request *r);
 void api_audit_tile(struct request *r);
 
-/* api_report.c */
+/* api_report.c: for a session or for the tenant, as the path says. */
 void api_report(struct request *r);
 
-/* api_audit_change.c */
+/* api_audit_change.c: in pieces. The answer comes at the end. */
 void api_audit_erase(struct request *r);
 void api_audit_prune(struct request *r);
 
@@ -52,7 +54,7 @@ void api_audit_cosignature(struct request *r);
 void api_audit_keys(struct request *r);
 void api_audit_rotate(struct request *r);
 
-/* api_session_create.c */
+/* api_session_create.c: the answer comes when the session runs, or cannot. */
 void api_sessions_create(struct request *r);
 
 /* api_sessions.c */
@@ -75,13 +77,13 @@ void api_mcp_get(struct request *r);
 void api_ports_open(struct request *r);
 void api_ports_close(struct request *r);
 
-/* api_snapshots.c */
+/* api_snapshots.c: the answer comes when the snapshot is kept. */
 void api_snapshots_create(struct request *r);
 void api_snapshots_list(struct request *r);
 void api_snapshots_get(struct request *r);
 void api_snapshots_delete(struct request *r);
 
-/* api_executions.c */
+/* api_executions.c: at once, or with `wait` at the execution's end. */
 void api_executions_create(struct request *r);
 void api_executions_list(struct request *r);
 void api_executions_get(struct request *r);
@@ -90,7 +92,7 @@ void api_control_input(struct request *r);
 void api_control_signal(struct request *r);
 void api_control_resize(struct request *r);
 
-/* api_output.c */
+/* api_output.c: a range of bytes, a stream of events, and a WebSocket. */
 void api_output_get(struct request *r);
 void api_stream_get(struct request *r);
 void api_attach_get(struct request *r);
@@ -99,7 +101,7 @@ void api_attach_get(struct request *r);
 void api_processes_list(struct request *r);
 void api_processes_kill(struct request *r);
 
-/* api_content.c */
+/* api_content.c: a file out of the cell, and into it. */
 void api_content_get(struct request *r);
 void api_content_put(struct request *r);
 
@@ -113,20 +115,20 @@ void api_archive_get(struct request *r);
 void api_archive_put(struct request *r);
 void api_watch_get(struct request *r);
 
-/* api_records.c */
+/* api_records.c: each answers with a page, or with a stream for a follower. */
 void api_trace(struct request *r);
 void api_events_session(struct request *r);
 void api_events_tenant(struct request *r);
 void api_network_log(struct request *r);
 void api_packages_list(struct request *r);
 
-/* api_network.c */
+/* api_network.c: a tenant's policy is for the operator only. */
 void api_network_get(struct request *r);
 void api_network_put(struct request *r);
 void api_network_tenant_get(struct request *r);
 void api_network_tenant_put(struct request *r);
 
-/* api_package_cache.c */
+/* api_package_cache.c: for the operator only. */
 void api_package_cache_get(struct request *r);
 void api_package_cache_list(struct request *r);
 void api_package_cache_collect(struct request *r);
@@ -149,7 +151,7 @@ void api_keys_create(struct request *r);
 void api_keys_delete(struct request *r);
 void api_keys_create_for(struct request *r);
 
-/* api_secrets.c */
+/* api_secrets.c: no answer has a secret's value. */
 void api_secrets_list(struct request *r);
 void api_secrets_create(struct request *r);
 void api_secrets_get(struct request *r);
@@ -162,7 +164,7 @@ void api_volumes_create(struct request *r);
 void api_volumes_get(struct request *r);
 void api_volumes_delete(struct request *r);
 
-/* api_builds.c */
+/* api_builds.c: in the order in which a client calls them. */
 void api_builds_request(struct request *r);
 void api_builds_upload(struct request *r);
 void api_builds_start(struct request *r);

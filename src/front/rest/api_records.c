@@ -43,6 +43,8 @@ struct table_follow_query {
 	bool follow, after_given;
 };
 
+/* A row describes one table of the store for both forms of reading. listen may be NULL: then
+ * clients cannot follow it. */
 struct table_follow_kind {
 	const char *list; /* the member of a page that holds the records */
 	unsigned batch;	  /* records that a follower looks at in one piece of work */
@@ -64,9 +66,11 @@ static inline const char *table_follow_given(const char *text)
 	return text[0] == '\0' ? NULL : text;
 }
 
+/* Records in a page: the default, and the most a client may ask for. */
 #define LIMIT 100 /* by default */
 #define LIMIT_MAX 1000
 
+/* The state of a follower's request. own is the kind's filter and listener, copied behind it. */
 struct records_follower {
 	struct sse_out stream; /* first, see paced_stream.h */
 	const struct table_follow_kind *kind;
@@ -76,6 +80,7 @@ struct records_follower {
 	alignas(max_align_t) uint8_t own[];
 };
 
+/* The state of a page's request. */
 struct records_listing {
 	struct list_job job; /* first */
 	const struct table_follow_kind *kind;
@@ -103,7 +108,8 @@ static void table_follow_release(struct request *r, bool answered)
 		f->kind->unlisten(f->own);
 }
 
-/* Send the record if there is room for it. */
+/* Send the record if there is room for it. 1 stops the store's loop: the record is read again when
+ * the client has room. */
 static int send_record(struct records_follower *f, uint64_t seq, const char *event, const void *row)
 {
 	char id[24];
@@ -178,6 +184,7 @@ static void table_follow_begin(struct request *r, const struct table_follow_kind
 
 /* ---- in pages */
 
+/* 1 stops the store's loop. */
 static int list_record(struct records_listing *l, const void *row)
 {
 	/* A record may be long: a page ends before it is too large to be sent. */
@@ -189,6 +196,7 @@ static int list_record(struct records_listing *l, const void *row)
 	return 0;
 }
 
+/* The next piece begins after the last row looked at, shown or not. */
 static int on_piece(struct list_job *w, struct err *e)
 {
 	struct records_listing *l = (struct records_listing *)w;
@@ -202,6 +210,7 @@ static int on_piece(struct list_job *w, struct err *e)
 	return list_job_count(w, &looked) && !l->more;
 }
 
+/* next: the number to continue after. Null at the list's end. */
 static void on_finish(struct list_job *w)
 {
 	struct records_listing *l = (struct records_listing *)w;
@@ -267,21 +276,27 @@ static void table_follow_start(struct request *r, const struct table_follow_kind
 
 /* ---- network records
  *
- * Lists and follows the network records of a session, or of all sessions of a tenant. A
- * record is shown as it was stored, with its number and its time in front. A follower
- * continues after the last record that it has read, also if the filter hid that record. */
+ * Lists and follows the network records of a session, or of all sessions of a tenant. A record is
+ * shown as it was stored, with its number and its time in front. A follower continues after the
+ * last record that it has read, also if the filter hid that record.
+ *
+ * A session's list can be filtered by kind, name, verdict and execution. The store applies the
+ * filter. */
 
+/* The kind's own data: the listener and the filter. */
 struct records {
 	struct net_log_listener listener;
 	char kind[16], name[256], execution[STORE_ID_MAX];
 	enum store_net_verdict verdict;
 };
 
+/* The event's name in a stream is the record's kind. */
 static int network_log_on_row(const struct store_net *row, void *cookie)
 {
 	return table_follow_add(cookie, row->seq, row->kind, row);
 }
 
+/* An empty session means all sessions of the tenant. */
 static int network_log_read_rows(struct request *r, const void *own, uint64_t after, unsigned limit,
 				 struct table_follow_sink *to, struct store_looked *ret,
 				 struct err *e)
@@ -301,6 +316,8 @@ static int network_log_read_rows(struct request *r, const void *own, uint64_t af
 	return store_net_list(core_store(r->core), &filter, network_log_on_row, to, ret, e);
 }
 
+/* New records came. The listener belongs to the follower's state, and table_follow_release()
+ * removes it. */
 static void network_log_on_more(struct net_log_listener *l)
 {
 	table_follow_wake(l->arg);
@@ -339,6 +356,7 @@ static const struct table_follow_kind records = {
 	.show = network_log_show,
 };
 
+/* `allowed` is read twice, because only its text tells an absent parameter from false. */
 static int network_log_read_filter(struct request *r, struct records *ret, struct err *e)
 {
 	static const char *const kinds[] = {
@@ -381,8 +399,10 @@ void api_network_log(struct request *r)
  * The programs of a session that started and ended. The watcher of its cell writes them into a file
  * without a message, so a follower looks again and again. */
 
+/* How often a follower looks into the file. */
 #define TRACE_LOOK_MS 250
 
+/* There is no listener, so a timer stands in for one. */
 struct trace_own {
 	struct loop_timer timer;
 };
@@ -396,6 +416,7 @@ static int trace_on_row(const struct trace_row *row, void *cookie)
 				row);
 }
 
+/* The trace ends with the session: then this fails, and a follower's stream is cut. */
 static int trace_read_rows(struct request *r, const void *own, uint64_t after, unsigned limit,
 			   struct table_follow_sink *to, struct store_looked *ret, struct err *e)
 {
@@ -404,6 +425,7 @@ static int trace_read_rows(struct request *r, const void *own, uint64_t after, u
 	return s == NULL ? -1 : trace_list(s, after, limit, trace_on_row, to, ret, e);
 }
 
+/* The timer runs as long as the follower listens. */
 static void trace_on_timer(struct loop_timer *t)
 {
 	struct request *r = t->arg;
@@ -444,11 +466,13 @@ static const struct table_follow_kind traces = {
 	.show = trace_show,
 };
 
+/* For the check that a trace can be read at all. */
 static int trace_refuse_row(const struct trace_row *row, void *cookie)
 {
 	return 1;
 }
 
+/* Reading no row first turns a missing trace into an ordinary error. */
 void api_trace(struct request *r)
 {
 	struct session *live;
@@ -475,6 +499,7 @@ void api_trace(struct request *r)
  * registry, with the result that counts (package_record_text.h). In pages. Rows change while a
  * session runs, so clients cannot follow the list. They follow its records (kind "package"). */
 
+/* result -1: any. */
 struct filter {
 	char ecosystem[16], name[256], execution[STORE_ID_MAX];
 	int result;
@@ -517,6 +542,7 @@ static const struct table_follow_kind packages = {
 	.show = packages_show,
 };
 
+/* The two words are checked here, so that a misspelt one is no empty list. */
 static int read_filter(struct request *r, struct filter *ret, struct err *e)
 {
 	enum package_result result;
@@ -578,11 +604,13 @@ static int read_rows(struct request *r, const void *own, uint64_t after, unsigne
 	return store_event_list(core_store(r->core), &filter, on_row, to, ret, e);
 }
 
+/* New events came. */
 static void on_more(struct event_log_listener *l)
 {
 	table_follow_wake(l->arg);
 }
 
+/* An empty session: all events of the tenant. */
 static void listen_for(struct request *r, void *own)
 {
 	struct event_log_listener *l = own;
@@ -627,6 +655,7 @@ void api_events_tenant(struct request *r)
 		table_follow_start(r, &events, &q, NULL);
 }
 
+/* The same list, narrowed by the session in the path. */
 void api_events_session(struct request *r)
 {
 	struct session *live;

@@ -32,9 +32,12 @@
 #include "lib/config/config_value.h"
 #include "lib/json/json.h"
 
+/* How long the report waits for a checkpoint. */
 #define SIGN_MS 10000
 #define CHECK_MS 20000 /* for comparing the log. A longer one is told as not finished */
 
+/* The state of a report. The steps are on_checkpoint(), on_checking() in pieces, on_key_known()
+ * with compose(), and on_signed(). Each either starts the next one or answers. */
 struct api_report {
 	struct request *r;
 	struct notary_call sign, key;
@@ -46,6 +49,7 @@ struct api_report {
 	bool composed;
 };
 
+/* Ends each step that still waits, whichever it is. */
 static void report_release(struct request *r, bool answered)
 {
 	struct api_report *p = r->state;
@@ -57,8 +61,12 @@ static void report_release(struct request *r, bool answered)
 		json_release(&p->body);
 }
 
-/* ---- controls */
+/* ---- controls
+ *
+ * One row for each protection: its name, if it is in force, how that was found, and the finding. A
+ * row says only what this process or the keeper has tried or asked. */
 
+/* found NULL: the check has no text. */
 static void control(struct json *j, const char *name, bool holds, const char *how,
 		    const char *found)
 {
@@ -70,7 +78,8 @@ static void control(struct json *j, const char *name, bool holds, const char *ho
 	json_close(j, '}');
 }
 
-/* A file that any process of the machine may read, but not one behind Landlock. */
+/* A file that any process of the machine may read, but not one behind Landlock. True: opening the
+ * file was denied. found gets the kernel's answer. */
 static bool is_confined(char found[64])
 {
 	int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
@@ -82,6 +91,7 @@ static bool is_confined(char found[64])
 	return denied;
 }
 
+/* w is the keeper's report at its start. */
 static void write_limits(struct json *j, const struct cell_restrictions *w)
 {
 	static const struct {
@@ -97,6 +107,7 @@ static void write_limits(struct json *j, const struct cell_restrictions *w)
 			w->no_limits_why[0] == '\0' ? NULL : w->no_limits_why);
 }
 
+/* Without a keeper no statement about cells can be made, and the row says so. */
 static void write_cells(struct json *j, const struct cell_restrictions *w)
 {
 	char found[64];
@@ -117,6 +128,7 @@ static void write_cells(struct json *j, const struct cell_restrictions *w)
 	write_limits(j, w);
 }
 
+/* Alarms are counted since cordond started. */
 static void write_controls(struct json *j, const struct api_report *p)
 {
 	struct request *r = p->r;
@@ -146,8 +158,12 @@ static void write_controls(struct json *j, const struct api_report *p)
 	json_close(j, ']');
 }
 
-/* ---- settings, keys, log */
+/* ---- settings, keys, log
+ *
+ * Each writer adds a member to the open report object. */
 
+/* Settings that decide how long records live and how much they show. A renamed setting would be
+ * left out. */
 static void write_settings(struct json *j, const struct request *r)
 {
 	static const char *const names[] = {
@@ -187,6 +203,7 @@ static void write_check(struct json *j, const struct api_report *p)
 	json_close(j, '}');
 }
 
+/* The state of the tenant's own log, with the result of on_checking(). */
 static int write_log(struct json *j, const struct api_report *p, struct err *e)
 {
 	struct request *r = p->r;
@@ -212,6 +229,7 @@ static int write_log(struct json *j, const struct api_report *p, struct err *e)
 	return 0;
 }
 
+/* The present state if the session lives, otherwise its row. */
 static int write_session(struct json *j, struct request *r, struct err *e)
 {
 	struct store_session row;
@@ -229,6 +247,8 @@ static int write_session(struct json *j, struct request *r, struct err *e)
 	return 0;
 }
 
+/* The whole payload. It is bounded by NOTARY_BODY_MAX, because cordon-notary takes no longer body.
+ */
 static int compose(struct api_report *p, struct err *e)
 {
 	struct request *r = p->r;
@@ -258,8 +278,11 @@ static int compose(struct api_report *p, struct err *e)
 	return json_ok(j) ? 0 : err_set(e, ERR_LIMIT, "the report is too long to be signed");
 }
 
-/* ---- sign and answer */
+/* ---- sign and answer
+ *
+ * These steps run in the reverse order of their definitions. */
 
+/* The answer is a DSSE envelope: the payload in base64 and one signature. */
 static void on_signed(struct notary_call *c, const struct notary_msg *answer, const struct err *e)
 {
 	struct api_report *p = c->arg;
@@ -288,6 +311,7 @@ static void on_signed(struct notary_call *c, const struct notary_msg *answer, co
 	reply_json(p->r, 200, &j);
 }
 
+/* The report names the key that will sign it, so the key is asked for first. */
 static void on_key_known(struct notary_call *c, const struct notary_msg *answer,
 			 const struct err *e)
 {
@@ -315,6 +339,7 @@ static void ask_key(struct api_report *p)
 	notary_link_key(core_options(p->r->core)->notary, &p->key);
 }
 
+/* A comparison that takes longer than CHECK_MS ends unfinished, and the report says so. */
 static bool on_checking(struct job *job)
 {
 	struct api_report *p = job->arg;
@@ -347,6 +372,7 @@ static void on_checkpoint(struct completion *w, const struct err *failed)
 	core_job_add(r->core, r->tenant, &p->checking);
 }
 
+/* The reading is on record before the first step. */
 void api_report(struct request *r)
 {
 	struct api_report *p = request_state(r, sizeof(*p), report_release);

@@ -8,8 +8,11 @@
 #include "front/web/request.h"
 #include "lib/json/json.h"
 
+/* Room for STORE_SAMPLES_MAX points. */
 #define RESOURCES_JSON_MAX (128U << 10)
 
+/* span_ms: the length of time that the point stands for. The sums are those since the session's
+ * start. */
 void api_resources_show(struct json *j, const char *name, const struct store_sample *p)
 {
 	json_open(j, name, '{');
@@ -25,12 +28,14 @@ void api_resources_show(struct json *j, const char *name, const struct store_sam
 	json_close(j, '}');
 }
 
+/* 0: the store continues with the next point. */
 static int resources_on_row(const struct store_sample *row, void *cookie)
 {
 	api_resources_show(cookie, NULL, row);
 	return 0;
 }
 
+/* A live session's last point is still open, so it is in memory only. */
 void api_resources_get(struct request *r)
 {
 	struct session *live;

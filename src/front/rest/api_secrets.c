@@ -11,6 +11,7 @@
 #include "front/web/secret_calls.h"
 #include "lib/json/json.h"
 
+/* The store keeps lists as lines. Write them as an array. */
 static void secrets_lines(struct json *j, const char *name, const char *text)
 {
 	json_open(j, name, '[');
@@ -25,6 +26,7 @@ static void secrets_lines(struct json *j, const char *name, const char *text)
 	json_close(j, ']');
 }
 
+/* The secret without its value. The sealed value in the row is never opened here. */
 static void secrets_show(struct json *j, struct core *c, const struct store_secret *s)
 {
 	struct err e = { 0 };
@@ -52,13 +54,16 @@ static void secrets_show(struct json *j, struct core *c, const struct store_secr
 	json_close(j, '}');
 }
 
+/* The native form, for all calls of secret_calls.h. */
 static const struct secret_calls how = { .show = secrets_show, .place = "/v1/secrets/" };
 
+/* core: secret_usable() needs it for each row. */
 struct secrets_list {
 	struct list_part part;
 	struct core *core;
 };
 
+/* 1: the page has ended. */
 static int on_row(const struct store_secret *row, void *cookie)
 {
 	struct secrets_list *l = cookie;
@@ -90,6 +95,7 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 	secret_calls_create(request_of(x), &how, body, len);
 }
 
+/* A value may be long. */
 void api_secrets_create(struct request *r)
 {
 	request_long_body(r, on_create_body);

@@ -14,6 +14,7 @@
 #include "front/web/spec_session.h"
 #include "lib/base/str.h"
 
+/* Members that POST /v1/sessions has and PATCH has not. why NULL: nothing changes them. */
 static const struct {
 	const char *name, *why;
 } fixed[] = {
@@ -36,6 +37,7 @@ static const struct {
 	{ "mcp", NULL },
 };
 
+/* Only the first one is named. */
 static void refuse_fixed(struct json_members *m)
 {
 	for (size_t i = 0; i < COUNT(fixed); i++)
@@ -47,6 +49,7 @@ static void refuse_fixed(struct json_members *m)
 							  "exists");
 }
 
+/* -1: the member is absent and nothing changes. Otherwise its place in actions. */
 static void read_action(struct json_members *m, const char *name, int *ret)
 {
 	static const char *const actions[] = { "kill", "pause", "pause_files" };
@@ -57,6 +60,7 @@ static void read_action(struct json_members *m, const char *name, int *ret)
 	*ret = given ? (int)action : -1;
 }
 
+/* *ret_metadata is the caller's to free, also on failure. */
 static int read_change(json_t *root, struct session_change *ret, char **ret_metadata, struct err *e)
 {
 	struct json_members m;
@@ -78,6 +82,7 @@ static int read_change(json_t *root, struct session_change *ret, char **ret_meta
 	return json_members_end(&m);
 }
 
+/* An ended session is refused before the body is parsed. */
 static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);

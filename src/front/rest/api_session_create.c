@@ -1,6 +1,9 @@
 /* api_session_create.c - POST /v1/sessions. A body may have lockfiles of megabytes: they are read,
  * the policy is checked and merged with the other layers, and the session is made. Each of these
- * takes milliseconds, so a long body is read in steps. */
+ * takes milliseconds, so a long body is read in steps.
+ *
+ * The steps: read_lockfiles() until none is left, read_spec(), merge_policy(), make_session(). The
+ * last one hands the request over to session_request.c, which waits for the session. */
 #include <stdlib.h>
 
 #include "daemon/egressctl/session_policy.h"
@@ -19,6 +22,7 @@
 
 #define SHORT_BODY ((size_t)16 << 10) /* done at once */
 
+/* The state of a creation. body is borrowed from the exchange. */
 struct session_create {
 	struct session_making making;
 	struct step_job steps;
@@ -29,11 +33,13 @@ struct session_create {
 	char *servers;			   /* owned */
 };
 
+/* The steps are not the first member, so the state is found by the request. */
 static struct session_create *create_of(struct step_job *s)
 {
 	return s->r->state;
 }
 
+/* NULL is allowed. */
 static void release_spec(struct spec_session *s)
 {
 	if (s != NULL)
@@ -55,6 +61,7 @@ static void release_create(struct request *r, bool answered)
 	free(c->servers);
 }
 
+/* A failed creation may be repeated with its key: nothing was made. */
 static void on_made(struct session_making *m, struct session *s, const struct err *e)
 {
 	if (e != NULL) {
@@ -66,7 +73,8 @@ static void on_made(struct session_making *m, struct session *s, const struct er
 	api_sessions_reply(m->r, 201, s, true);
 }
 
-/* The session that the first request with this key made. False: it never ran, so there is none. */
+/* The session that the first request with this key made. False: it never ran, so there is none.
+ * True: the request was answered. */
 static bool reply_again(struct request *r, const char *id)
 {
 	struct session *live = session_by_id(r->core, id);
@@ -91,6 +99,7 @@ static bool reply_again(struct request *r, const char *id)
 	return true;
 }
 
+/* The end of the steps. Every path answers the request, at once or by on_made(). */
 static int make_session(struct step_job *s, struct err *e)
 {
 	struct session_create *c = create_of(s);
@@ -137,6 +146,8 @@ static void take_trace(const struct request *r, struct spec_session *s)
 	s->spec.traceparent = s->traceparent;
 }
 
+/* The body without its lockfiles is read as a whole. Its volumes and MCP servers are checked here.
+ */
 static int read_spec(struct step_job *s, struct err *e)
 {
 	struct session_create *c = create_of(s);
@@ -159,6 +170,7 @@ static int read_spec(struct step_job *s, struct err *e)
 	return 1;
 }
 
+/* One piece of a lockfile in each step. */
 static int read_lockfiles(struct step_job *s, struct err *e)
 {
 	int more = lockfiles_folding_step(create_of(s)->folding, e);
@@ -200,6 +212,7 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 		step_job_start(&c->steps, r, is_long);
 }
 
+/* The body may be long, as network policies may have lockfiles. */
 void api_sessions_create(struct request *r)
 {
 	request_lockfiles_body(r, on_create_body);

@@ -39,6 +39,7 @@
 #define SCAN_MAX (64U << 10) /* bytes of metadata that one piece parses, about */
 #define SCAN_ROW 256	     /* what a row costs without any */
 
+/* In the order of ended_words. ENDED_UNSAID: the parameter is absent. */
 enum { ENDED_ANY, ENDED_NO, ENDED_YES, ENDED_UNSAID };
 static const char *const ended_words[] = { "any", "false", "true" };
 
@@ -65,6 +66,7 @@ static const char *metadata_key(char *name)
 	return name + 9;
 }
 
+/* -1: a filter is malformed, or there are too many. */
 static int read_wanted(struct api_sessions_listing *l, struct err *e)
 {
 	struct http1_span rest = exchange_request(l->list.job.r->x)->query, name, value;
@@ -88,6 +90,7 @@ static int read_wanted(struct api_sessions_listing *l, struct err *e)
 	return 0;
 }
 
+/* All filters must match. */
 static bool is_wanted(const struct api_sessions_listing *l, const struct store_session *row)
 {
 	json_t *metadata;
@@ -107,6 +110,8 @@ static bool is_wanted(const struct api_sessions_listing *l, const struct store_s
 	return i == l->nwanted;
 }
 
+/* A paused session may be shown by another word than its row has, so states are compared as shown.
+ */
 static bool is_in_state(const struct api_sessions_listing *l, const struct store_session *row)
 {
 	if (l->ended != ENDED_ANY && (l->ended == ENDED_YES) != (row->ended_ms != 0))
@@ -114,6 +119,7 @@ static bool is_in_state(const struct api_sessions_listing *l, const struct store
 	return l->states == 0 || (l->states & 1U << session_shown_state(row)) != 0;
 }
 
+/* 1: the piece or the page has ended. The row comes again. */
 static int on_row(const struct store_session *row, void *cookie)
 {
 	struct api_sessions_listing *l = cookie;
@@ -241,6 +247,7 @@ static void on_forked(struct request *r, const struct session_fork *f, const str
 	reply_json(r, 201, &j);
 }
 
+/* Without a body one fork is made. */
 static int read_body(const uint8_t *body, size_t len, struct capture_answer_fork *ret,
 		     struct err *e)
 {
@@ -261,6 +268,7 @@ static int read_body(const uint8_t *body, size_t len, struct capture_answer_fork
 	return read;
 }
 
+/* on_forked() answers when all forks run or have failed. */
 static void fork_on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -286,6 +294,7 @@ void api_fork_create(struct request *r)
  *
  * Opens and closes ports of a session for clients without a key (port_url.h). */
 
+/* The member must be there. */
 static int read_port(const uint8_t *body, size_t len, uint64_t *ret, struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e);
@@ -303,6 +312,7 @@ static int read_port(const uint8_t *body, size_t len, uint64_t *ret, struct err 
 	return read;
 }
 
+/* A port that is open already is answered with its URL, too. */
 static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -354,6 +364,7 @@ void api_ports_close(struct request *r)
 #define CHANGES_MAX 100000
 #define DIFF_JSON_MAX (15U << 20)
 
+/* The state of a listing. no_room: the tenant's memory for answers is full, and why says so. */
 struct diff {
 	struct changes changes;
 	struct json j;
@@ -370,6 +381,7 @@ static void diff_release(struct request *r, bool answered)
 	json_release(&d->j);
 }
 
+/* Kind T: the cell left out changes below the path. */
 static void on_change(struct changes *l, const struct diff_record *c)
 {
 	struct diff *d = l->r->state;
@@ -395,6 +407,7 @@ static void on_change(struct changes *l, const struct diff_record *c)
 	json_release(&d->j);
 }
 
+/* The one end of the listing. */
 static void on_end(struct changes *l, const struct err *e)
 {
 	struct request *r = l->r;
@@ -419,6 +432,7 @@ static void on_session(struct request *r, struct session *s)
 	changes_start(&d->changes, r, s);
 }
 
+/* An ended session's kept list needs no cell. */
 void api_diff_get(struct request *r)
 {
 	struct diff *d = request_state(r, sizeof(*d), diff_release);
@@ -453,6 +467,7 @@ static void write_now(struct json *j, const struct session_sample *n)
 	json_close(j, '}');
 }
 
+/* A point of the last minutes has fewer members than the present one. */
 static void write_past(struct json *j, const struct session_sample *n)
 {
 	json_open(j, NULL, '{');
@@ -475,6 +490,7 @@ static void write_packages(struct json *j, const struct store_package_sum *sum)
 	json_close(j, '}');
 }
 
+/* Only a live session has metrics. api_resources.c has those of ended ones. */
 void api_metrics_get(struct request *r)
 {
 	struct session_sample now = { 0 }, past[SESSION_SAMPLES];
@@ -515,6 +531,7 @@ void api_metrics_get(struct request *r)
 struct core;
 struct json;
 
+/* changed: the tool has another definition than at first. */
 static void write_tools(struct json *j, const struct server_link *k)
 {
 	char rule[TOOL_POLICY_WORD_MAX];
@@ -574,6 +591,7 @@ void api_mcp_get(struct request *r)
 /* ---- show, change, end */
 
 #define SESSION_JSON_MAX (256U << 10)
+/* Keys of scope read see no URLs of ports. */
 void api_sessions_reply(struct request *r, int status, struct session *s, bool fresh)
 {
 	struct json j;
@@ -623,6 +641,7 @@ void api_sessions_delete(struct request *r)
 		reply_empty(r, 204);
 }
 
+/* The answer shows the session after the change. */
 static void on_changed(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
@@ -633,6 +652,7 @@ static void on_changed(struct completion *w, const struct err *e)
 		api_sessions_get(r);
 }
 
+/* how ends the request's wait once. */
 static void sessions_change(struct request *r,
 			    void (*how)(struct session *s, const struct store_actor *who,
 					struct completion *w))
@@ -654,6 +674,7 @@ static void pause_without_memory(struct session *s, const struct store_actor *wh
 	session_cold_pause(s, COLD_CAPTURE, who, w);
 }
 
+/* memory is true by default: the processes stay. */
 static int read_pause(const uint8_t *body, size_t len, bool *ret_memory, struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e);
@@ -696,6 +717,7 @@ void api_sessions_resume(struct request *r)
 	sessions_change(r, session_resume);
 }
 
+/* The member must be there, perhaps as 0. */
 static int read_timeout(const uint8_t *body, size_t len, uint64_t *ret, struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e);

@@ -46,6 +46,7 @@ static void snapshots_show(struct json *j, const struct core *c, const struct te
 	json_close(j, '}');
 }
 
+/* 201: the answer names the place of the new one. */
 static void reply_snapshot(struct request *r, int status, const struct template_version *v,
 			   const struct session_capture_found *found)
 {
@@ -62,6 +63,7 @@ static void reply_snapshot(struct request *r, int status, const struct template_
 
 /* ---- making one */
 
+/* capture_answer_snapshot() calls this once. On failure v and found are not read. */
 static void on_made(struct request *r, const struct template_version *v,
 		    const struct session_capture_found *found, const struct err *e)
 {
@@ -96,7 +98,8 @@ static bool reply_again(struct request *r, const char *id)
 	return true;
 }
 
-/* {"name"?: text, "expires_in"?: time} */
+/* {"name"?: text, "expires_in"?: time} Both members may be absent. Without a name the snapshot is
+ * found by its id only. */
 static int read_body(const uint8_t *body, size_t len, char name[SNAPSHOT_ID_MAX],
 		     uint64_t *ret_keep_ms, struct err *e)
 {
@@ -118,6 +121,7 @@ static int read_body(const uint8_t *body, size_t len, char name[SNAPSHOT_ID_MAX]
 	return read;
 }
 
+/* A repetition is answered before its body is parsed. */
 static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -187,6 +191,7 @@ void api_snapshots_get(struct request *r)
 		reply_snapshot(r, 200, v, NULL);
 }
 
+/* Sessions made from the snapshot keep its layers. */
 void api_snapshots_delete(struct request *r)
 {
 	struct err e = { 0 };

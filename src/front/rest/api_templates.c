@@ -32,11 +32,13 @@
  * POST /v1/templates with an archive as body: the template is made when the
  * whole archive has arrived, and answered when it is there. */
 
+/* The state of an import's request. The body_feed reads the body at the speed of the import. */
 struct importing {
 	struct body_feed body; /* first */
 	struct import *import; /* owned */
 };
 
+/* By the Content-Type. Anything else is read as JSON. */
 static bool template_is_archive(const struct request *r)
 {
 	static const char *const types[] = { "application/x-tar", "application/octet-stream",
@@ -66,6 +68,7 @@ static void template_reply_made(struct request *r, const struct template_version
 	api_template_reply(r, 201, v);
 }
 
+/* The feed calls this once. */
 static void template_import_answer(struct request *r, const struct err *e)
 {
 	const struct importing *v = r->state;
@@ -90,6 +93,7 @@ static bool template_import_end(struct request *r)
 	return import_end(v->import);
 }
 
+/* The client left before the end, and nothing is kept. */
 static void template_import_cut(struct request *r)
 {
 	struct importing *v = r->state;
@@ -99,6 +103,7 @@ static void template_import_cut(struct request *r)
 	v->import = NULL;
 }
 
+/* The parameters come in the query, because the body is the archive. */
 static void template_import(struct request *r)
 {
 	char name[STORE_NAME_MAX + STORE_TAG_MAX], tag[STORE_TAG_MAX], user[OCI_USER_MAX];
@@ -135,8 +140,12 @@ static void template_import(struct request *r)
 /* ---- files
  *
  * GET /v1/templates/{template}/files: the entries of a template's directory, for templates of
- * layers only. cordon-storage reads the layers. */
+ * layers only. cordon-storage reads the layers.
+ *
+ * cordon-storage writes fixed records into a file without a name. on_listed() then shows them in
+ * pieces. */
 
+/* How long cordon-storage may take. */
 #define DEADLINE_MS 60000
 #define FILES_READ 8 /* entries at a time. One takes 5 KiB of JSON at most */
 
@@ -164,6 +173,7 @@ static const char *type_of(uint32_t mode)
 			       : "other";
 }
 
+/* The records come from another process, so their texts are ended here before they are read. */
 static void template_files_show(struct json *j, struct storage_file *f)
 {
 	char mode[8];
@@ -188,6 +198,7 @@ static bool files_are_enough(const struct files_state *s)
 	return s->n == s->limit || list_job_page_is_full(&s->list);
 }
 
+/* 1: there are more entries. The next one is read by its place in the file. */
 static int on_files_piece(struct list_job *w, struct err *e)
 {
 	struct files_state *s = (struct files_state *)w;
@@ -216,6 +227,7 @@ static void on_files_finish(struct list_job *w)
 	json_close(&w->j, '}');
 }
 
+/* The file has all entries up to the limit. */
 static void on_listed(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -231,6 +243,7 @@ static void on_listed(struct completion *c, const struct err *e)
 	list_job_start(&s->list);
 }
 
+/* Slashes around the path are removed, and `..` is refused. -1: e is the answer. */
 static int template_files_compose(const struct request *r, const struct files_state *s,
 				  struct storage_files *ret, struct err *e)
 {
@@ -258,6 +271,7 @@ static int template_files_compose(const struct request *r, const struct files_st
 	return 0;
 }
 
+/* Two descriptors of one file: the link takes one, this request keeps the other. */
 void api_template_files(struct request *r)
 {
 	struct files_state *s = list_job_new(r, sizeof(*s), on_files_piece, on_files_finish);
@@ -296,6 +310,7 @@ void api_template_files(struct request *r)
  *
  * Tags of templates, and whether others may use them. */
 
+/* NULL: e says why the caller may not change it. */
 static struct template_version *check_own(struct request *r, struct template_version *v,
 					  struct err *e)
 {
@@ -316,6 +331,7 @@ static struct template_version *own_version(struct request *r, struct err *e)
 		       : check_own(r, templates_find(r->core, r->tenant, r->id), e);
 }
 
+/* As own_version(), for requests about all versions of a name. */
 static struct template_version *template_own(struct request *r, struct err *e)
 {
 	return auth_check_template_owner(r, e) < 0
@@ -323,6 +339,7 @@ static struct template_version *template_own(struct request *r, struct err *e)
 		       : check_own(r, templates_find_any(r->core, r->tenant, r->id), e);
 }
 
+/* The texts are borrowed from *ret_root, which the caller releases, also on failure. */
 static int read_tags(const uint8_t *body, size_t len, json_t **ret_root,
 		     const char *ret[TEMPLATES_TAGS_MAX], size_t *ret_n, struct err *e)
 {
@@ -367,6 +384,7 @@ void api_template_tags_add(struct request *r)
 	request_body(r, on_tags_body);
 }
 
+/* Any own version of the name will do. The tag then selects the one that has it. */
 void api_template_tags_delete(struct request *r)
 {
 	struct err e = { 0 };
@@ -382,6 +400,7 @@ void api_template_tags_delete(struct request *r)
 		reply_empty(r, 204);
 }
 
+/* Only `public` can be changed. */
 static void on_change_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -416,6 +435,7 @@ void api_template_change(struct request *r)
  *
  * A template as JSON. */
 
+/* The layers of the stack, and the places at which a cell has them. */
 static void show_root(struct json *j, const struct core *c, const struct store_template *t)
 {
 	const struct core_host *host = &core_options(c)->host;
@@ -440,6 +460,7 @@ static void show_root(struct json *j, const struct core *c, const struct store_t
 	json_close(j, ']');
 }
 
+/* The store keeps "NAME=value" with a NUL behind each. */
 static void show_env(struct json *j, const struct store_template *t)
 {
 	const char *at = t->env;
@@ -459,6 +480,7 @@ static void show_env(struct json *j, const struct store_template *t)
 	json_close(j, '}');
 }
 
+/* An empty text of the store is null for clients. */
 static const char *or_null(const char *text)
 {
 	return text[0] == '\0' ? NULL : text;
@@ -478,6 +500,7 @@ static void show_use(struct json *j, const struct template_version *v)
 	json_close(j, '}');
 }
 
+/* The default tag is a flag of the version, the other tags are rows. */
 static void show_tags(struct json *j, const struct template_version *v)
 {
 	const struct store_template_tag *tags;
@@ -565,6 +588,7 @@ struct templates_list {
 	bool more;
 };
 
+/* templates_each() has no way to stop, so the rest is skipped. */
 static void on_version(const struct template_version *v, void *arg)
 {
 	const char *id = template_row(v)->id;
@@ -623,6 +647,7 @@ void api_template_reply(struct request *r, int status, const struct template_ver
 	reply_json(r, status, &j);
 }
 
+/* Looked up again: the template may have been removed since the request began. */
 static void reply_found(struct request *r, int status)
 {
 	const struct template_version *v = templates_find(r->core, r->tenant, r->id);
@@ -640,6 +665,7 @@ void api_templates_get(struct request *r)
 	reply_found(r, 200);
 }
 
+/* templates_add() has ended. */
 static void on_added(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -668,6 +694,7 @@ static void api_templates_derive(struct request *r, struct spec_template *spec)
 		template_reply_made(r, v);
 }
 
+/* Directories of the machine are for the operator, layers of another template for all. */
 static void on_add_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);

@@ -34,9 +34,11 @@
  * Creates, lists and revokes API keys. The text of a key is shown once, when it is
  * created. */
 
+/* The largest number in a limit, and the JSON of one key. */
 #define COUNT_MAX 1000000
 #define KEY_JSON_MAX 4096
 
+/* Words for scopes. report_parts.c has the same ones. */
 static const struct {
 	const char *name;
 	unsigned bit;
@@ -45,6 +47,7 @@ static const struct {
 	       { "admin", TENANT_ADMIN },
 	       { "audit", TENANT_AUDIT } };
 
+/* key: the text, for the answer to a creation only. NULL otherwise. */
 static void keys_show(struct json *j, const char *name, const struct store_key *k, const char *key)
 {
 	json_open(j, name, '{');
@@ -68,6 +71,7 @@ static void keys_show(struct json *j, const char *name, const struct store_key *
 
 /* ---- list */
 
+/* Revoked keys are not listed. */
 static int keys_on_row(const struct store_key *row, void *cookie)
 {
 	struct page_walk *p = cookie;
@@ -80,6 +84,7 @@ static int keys_on_row(const struct store_key *row, void *cookie)
 	return 0;
 }
 
+/* Called for each piece of the page, by list_page.c. */
 static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
 	const struct request *r = p->job.r;
@@ -101,6 +106,7 @@ void api_keys_list(struct request *r)
 
 /* ---- create */
 
+/* At least one scope, each by its word. */
 static void read_scopes(struct json_members *m, unsigned *ret)
 {
 	json_t *list = json_members_array(m, "scopes", COUNT(scopes));
@@ -164,6 +170,7 @@ static int check_creator(struct request *r, struct tenant_key_spec *spec, struct
 	return 0;
 }
 
+/* The answer has the key's text, so no cache may keep it. */
 static void keys_create(struct request *r, struct tenant *t, const uint8_t *body, size_t len)
 {
 	struct tenant_key_spec spec = { .name = "" };
@@ -190,6 +197,7 @@ static void keys_create(struct request *r, struct tenant *t, const uint8_t *body
 	reply_json(r, 201, &j);
 }
 
+/* For the tenant of the request's key. */
 static void on_own_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -202,6 +210,7 @@ void api_keys_create(struct request *r)
 	request_body(r, on_own_body);
 }
 
+/* Looked up again: the tenant may have been removed while the body came. */
 static void on_other_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -219,6 +228,7 @@ void api_keys_create_for(struct request *r)
 		request_body(r, on_other_body);
 }
 
+/* Revoking a key again is no error. */
 void api_keys_delete(struct request *r)
 {
 	struct err e = { 0 };
@@ -234,8 +244,10 @@ void api_keys_delete(struct request *r)
  * A tenant's limits and use: GET /v1/limits. Any key of the tenant may read them. The answer shows
  * nothing of other tenants or of the node's load. */
 
+/* Room for two lists of allowed names. */
 #define LIMITS_JSON_MAX 8192
 
+/* The values in force: the tenant's own, or those configured for all. */
 static void show_tenant(struct json *j, const struct quota_limits *l)
 {
 	json_open(j, "tenant", '{');
@@ -250,6 +262,7 @@ static void show_tenant(struct json *j, const struct quota_limits *l)
 	json_close(j, '}');
 }
 
+/* The most that one session may ask for, by the node's settings. */
 static void show_session(struct json *j, const struct config *g)
 {
 	json_open(j, "session", '{');
@@ -261,6 +274,7 @@ static void show_session(struct json *j, const struct config *g)
 	json_close(j, '}');
 }
 
+/* rows and bytes are kept records, stored is the tenant's layers. */
 static void show_used(struct json *j, const struct quota_limits *l, uint64_t rows, uint64_t bytes,
 		      uint64_t stored)
 {
@@ -275,6 +289,7 @@ static void show_used(struct json *j, const struct quota_limits *l, uint64_t row
 	json_close(j, '}');
 }
 
+/* Three sources: the store, the layers, and the quota in memory. */
 void api_limits_get(struct request *r)
 {
 	uint64_t rows, bytes, stored, layers;
@@ -303,10 +318,13 @@ void api_limits_get(struct request *r)
 	reply_json(r, 200, &j);
 }
 
-/* ---- limits of a key */
+/* ---- limits of a key
+ *
+ * Lists are kept as one text with commas, because the names have none. */
 
 #define LIST_MAX 64
 
+/* The characters that names of templates, levels and networks may have. */
 static bool is_name(const char *text)
 {
 	return text != NULL && *text != '\0' &&
@@ -314,6 +332,7 @@ static bool is_name(const char *text)
 				 "_.:/@-")] == '\0';
 }
 
+/* An empty list would allow nothing. That is most likely a mistake, so it is refused. */
 static void read_list(struct json_members *m, const char *name, char ret[STORE_ALLOW_LIST_MAX])
 {
 	json_t *list = json_members_array(m, name, LIST_MAX);
@@ -367,6 +386,7 @@ void spec_allow_read(struct json_members *outer, const char *name, bool of_key,
 		outer->failed = true;
 }
 
+/* An empty list is no limit and is left out. */
 static void show_list(struct json *j, const char *name, const char *list)
 {
 	if (*list == '\0')
@@ -381,6 +401,7 @@ static void show_list(struct json *j, const char *name, const char *list)
 	json_close(j, ']');
 }
 
+/* 0 is no limit and is left out. */
 static void show_number(struct json *j, const char *name, uint64_t value)
 {
 	if (value > 0)
@@ -405,12 +426,14 @@ void spec_allow_show(struct json *j, const char *name, const struct store_allow 
 
 /* ---- tenants */
 
+/* Room for a tenant with its lists. */
 #define TENANT_JSON_MAX 16384
 
 /* The first: as the node's setting. */
 static const char *const captured_words[] = { "default", "refuse", "name", "allow" };
 static_assert(COUNT(captured_words) == CONFIG_CAPTURED_CHOICES + 1, "as config.h has them");
 
+/* The row as it is stored, with the tenant's own limits. */
 static void tenants_show(struct json *j, const struct store_tenant *t)
 {
 	json_open(j, NULL, '{');
@@ -446,6 +469,7 @@ static void reply_tenant(struct request *r, int status, const struct store_tenan
 	reply_json(r, status, &j);
 }
 
+/* A disabled tenant is missing. */
 struct tenant *api_tenants_find(struct request *r)
 {
 	struct tenant *t;
@@ -478,6 +502,7 @@ struct tenant *api_tenants_find_to_change(struct request *r)
 	return may_change(r) ? api_tenants_find(r) : NULL;
 }
 
+/* 1: the page has ended. */
 static int on_row(const struct store_tenant *row, void *cookie)
 {
 	struct list_part *p = cookie;
@@ -560,6 +585,7 @@ static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row
 	return read;
 }
 
+/* The new tenant has no key. The operator makes its first one. */
 static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -589,6 +615,8 @@ void api_tenants_get(struct request *r)
 		reply_tenant(r, 200, tenant_row(t));
 }
 
+/* The row is copied, changed and checked, and then replaces the old one. So a mistake changes
+ * nothing. */
 static void on_update_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -612,6 +640,7 @@ void api_tenants_update(struct request *r)
 		request_body(r, on_update_body);
 }
 
+/* A second removal is answered as the first one. */
 void api_tenants_delete(struct request *r)
 {
 	struct tenant *t;

@@ -33,10 +33,14 @@
 #define BATCH 16		    /* rows of a list in one piece */
 #define BATCH_BYTES (64U << 10)	    /* of network records in one piece, about */
 #define SAMPLE_NS (5000 * CLOCK_MS) /* a follower looks for points of the resource history */
+/* Bytes of the parameter types: all its words have room. */
 #define TYPES_MAX 160
 
+/* The lists, in the order of places in a cursor. Changing the order needs a new PLACES_FORM in
+ * cursor.c. */
 enum timeline_list { LIST_EVENTS, LIST_NETWORK, LIST_RESOURCES, LISTS };
 
+/* time_ms orders the entries. seq is the place in its own list. */
 struct timeline_entry {
 	uint64_t seq, time_ms;
 	enum timeline_kind kind;
@@ -51,6 +55,7 @@ struct queue {
 	bool end;	 /* there are no more rows now */
 };
 
+/* The merge of the lists, for a page and for a follower. */
 struct timeline {
 	struct request *r;
 	uint32_t kinds; /* set of 1 << kind */
@@ -92,6 +97,7 @@ static struct timeline_entry *add_entry(struct timeline *t, enum timeline_list l
 	return v;
 }
 
+/* Unwanted kinds are skipped, and the cursor moves past them. */
 static int on_event(const struct store_event *row, void *cookie)
 {
 	enum timeline_kind kind = timeline_kind_of_event(row->type);
@@ -105,6 +111,7 @@ static int on_event(const struct store_event *row, void *cookie)
 	return 0;
 }
 
+/* 1 ends the piece: records may be long. */
 static int on_record(const struct store_net *row, void *cookie)
 {
 	enum timeline_kind kind = timeline_kind_of_net(row->kind);
@@ -121,6 +128,7 @@ static int on_record(const struct store_net *row, void *cookie)
 	return 0;
 }
 
+/* Every point is of the one kind. */
 static int on_sample(const struct store_sample *row, void *cookie)
 {
 	struct timeline *t = cookie;
@@ -130,6 +138,7 @@ static int on_sample(const struct store_sample *row, void *cookie)
 	return 0;
 }
 
+/* The next rows of one list go into its queue. At most BATCH, so the queue has room. */
 static int read_list(struct timeline *t, enum timeline_list list, struct store_looked *ret,
 		     struct err *e)
 {
@@ -227,6 +236,7 @@ static void take_entry(struct timeline *t, struct timeline_entry *v, struct json
 	json_close(ret, '}');
 }
 
+/* Only entries that were not given out own their text. */
 static void timeline_release(struct timeline *t)
 {
 	for (enum timeline_list i = 0; i < LISTS; i++) {
@@ -239,6 +249,7 @@ static void timeline_release(struct timeline *t)
 
 /* ---- in pages */
 
+/* more: the page ended before the lists did. */
 struct timeline_page {
 	struct list_job job; /* first */
 	struct timeline timeline;
@@ -251,6 +262,7 @@ static void page_release(struct list_job *w)
 	timeline_release(&((struct timeline_page *)w)->timeline);
 }
 
+/* 1: there may be more. An entry that did not fit its own bound is left out. */
 static int on_piece(struct list_job *w, struct err *e)
 {
 	struct timeline_page *p = (struct timeline_page *)w;
@@ -278,6 +290,7 @@ static int on_piece(struct list_job *w, struct err *e)
 	return list_job_count(w, &looked) && !end;
 }
 
+/* next is the cursor behind the last entry shown. */
 static void on_finish(struct list_job *w)
 {
 	struct timeline_page *p = (struct timeline_page *)w;
@@ -305,6 +318,7 @@ static void list_page(struct request *r, const struct timeline *t, uint64_t limi
 
 /* ---- followed */
 
+/* The state of a follower's request. listening: both listeners are linked. */
 struct timeline_follower {
 	struct sse_out stream; /* first, see paced_stream.h */
 	struct timeline timeline;
@@ -369,6 +383,7 @@ static void wake(struct request *r)
 		core_job_add(r->core, r->tenant, &f->job);
 }
 
+/* Each listener wakes the follower. So does the timer. */
 static void on_more_events(struct event_log_listener *l)
 {
 	wake(l->arg);
@@ -387,6 +402,7 @@ static void on_time(struct loop_timer *timer)
 	wake(r);
 }
 
+/* The timer runs only for clients that asked for resource points. */
 static void listen_for(struct request *r, struct timeline_follower *f)
 {
 	str_copy(f->events.tenant, tenant_row(r->tenant)->id);
@@ -404,6 +420,7 @@ static void listen_for(struct request *r, struct timeline_follower *f)
 	}
 }
 
+/* A follower without a cursor begins behind the last row of each list. */
 static int find_ends(struct timeline *t, struct err *e)
 {
 	struct store *store = core_store(t->r->core);
@@ -437,6 +454,7 @@ static void follow(struct request *r, const struct timeline *t, bool from_now)
 
 /* ---- the request */
 
+/* Add the word's kind to the set. */
 static int read_kind(const char *word, size_t n, uint32_t *ret, struct err *e)
 {
 	for (unsigned i = 0; i < TIMELINE_KINDS; i++)
@@ -451,6 +469,7 @@ static int read_kind(const char *word, size_t n, uint32_t *ret, struct err *e)
 		       (int)(n < 32 ? n : 32), word);
 }
 
+/* Without the parameter: all kinds. */
 static int read_kinds(struct request *r, uint32_t *ret, struct err *e)
 {
 	char text[TYPES_MAX];
@@ -491,6 +510,7 @@ static int read_after(struct request *r, bool is_follower, uint64_t places[LISTS
 	return cursor_parse_places(*ret_given ? text : "0", places, LISTS, e);
 }
 
+/* An ended session has a timeline as long as its rows are kept. */
 void api_timeline_get(struct request *r)
 {
 	uint64_t limit = LIMIT, places[LISTS];

@@ -24,6 +24,7 @@
 
 #define HOUR_S 3600ULL
 #define HOUR_MS (1000 * HOUR_S)
+/* The longest span, and the labels of an answer. */
 #define SPAN_MAX_S (31ULL * 24 * HOUR_S)
 #define LABELS_MAX 1000
 #define OTHER "(other)"
@@ -33,6 +34,7 @@
 #define TENANT_HOURS 24	      /* of one tenant in one piece */
 #define LABEL_HOURS 4	      /* whose labels are added up in one piece */
 
+/* value / unit with three decimals, in integers: no sum is rounded up. */
 static void show_fraction(struct json *j, const char *name, uint64_t value, uint64_t unit)
 {
 	char text[48];
@@ -42,6 +44,7 @@ static void show_fraction(struct json *j, const char *name, uint64_t value, uint
 	json_raw(j, name, text);
 }
 
+/* Into the open object. The units of the store become seconds and GiB. */
 static void show_sums(struct json *j, const struct store_usage_sums *u)
 {
 	json_uint(j, "sessions", u->sessions);
@@ -66,6 +69,7 @@ static void add_sums(struct store_usage_sums *to, const struct store_usage_sums 
 	to->tokens_out += u->tokens_out;
 }
 
+/* [from, to), in whole hours. */
 struct usage_span {
 	uint64_t from_ms, to_ms;
 };
@@ -96,11 +100,14 @@ static void show_span(struct json *j, const struct usage_span *s)
 
 /* ---- by a member of the metadata */
 
+/* A label with its sum. */
 struct usage_group {
 	char label[4 * STORE_USAGE_LABEL_MAX];
 	struct store_usage_sums sums;
 };
 
+/* The state of a sum by label. key "": hours are read by on_labels_piece(). Otherwise sessions are
+ * read by on_groups_piece(). */
 struct groups {
 	struct list_job job; /* first */
 	struct usage_span span;
@@ -130,7 +137,8 @@ static void label_of(const char *metadata, const char *key, char ret[STORE_USAGE
 	json_decref(root);
 }
 
-/* The place of a label, or where it would be inserted. */
+/* The place of a label, or where it would be inserted. Binary search: there may be a thousand
+ * labels and millions of sessions. */
 static size_t find_group(const struct groups *g, const char *label, bool *ret_found)
 {
 	size_t low = 0, high = g->n;
@@ -174,6 +182,7 @@ static bool touches(const struct store_session *row, const struct usage_span *s)
 	return row->created_ms < s->to_ms && (row->ended_ms == 0 || row->ended_ms >= s->from_ms);
 }
 
+/* 1 stops the store's loop after a failure, kept in g->failed. */
 static int on_session(const struct store_session *row, void *cookie)
 {
 	char label[STORE_USAGE_LABEL_MAX];
@@ -213,6 +222,7 @@ static int on_labels_piece(struct list_job *w, struct err *e)
 	return end < g->span.to_ms;
 }
 
+/* SESSIONS_PIECE sessions in one piece, as each needs a query of its own. */
 static int on_groups_piece(struct list_job *w, struct err *e)
 {
 	struct groups *g = (struct groups *)w;
@@ -238,6 +248,7 @@ static int on_groups_piece(struct list_job *w, struct err *e)
 	return list_job_count(w, &looked);
 }
 
+/* The total is the sum of what is shown, (other) included. */
 static void on_groups_finish(struct list_job *w)
 {
 	struct groups *g = (struct groups *)w;
@@ -287,12 +298,14 @@ static void start_groups(struct request *r, const struct usage_span *span, const
 
 /* ---- by session */
 
+/* failed: an error inside the store's callback. */
 struct sessions {
 	struct page_walk list; /* first */
 	struct usage_span span;
 	struct err failed;
 };
 
+/* Sessions that used nothing in the span are not shown. */
 static int on_row(const struct store_session *row, void *cookie)
 {
 	struct sessions *v = cookie;
@@ -319,6 +332,7 @@ static int on_row(const struct store_session *row, void *cookie)
 	return 0;
 }
 
+/* A short piece for the same reason as in on_groups_piece(). */
 static int read_sessions(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
 	struct sessions *v = (struct sessions *)p;
@@ -337,6 +351,7 @@ static int read_sessions(struct page_walk *p, struct store_looked *ret, struct e
 	return got;
 }
 
+/* Opens the page itself, because the span comes before the list. */
 static void start_sessions(struct request *r, const struct usage_span *span)
 {
 	struct sessions *v = page_walk_new(r, sizeof(*v), read_sessions);
@@ -352,6 +367,7 @@ static void start_sessions(struct request *r, const struct usage_span *span)
 
 /* ---- by tenant */
 
+/* The state of a sum by tenant. sums: of the present tenant. total: of all before it. */
 struct tenants {
 	struct list_job job; /* first */
 	struct usage_span span;
@@ -361,11 +377,13 @@ struct tenants {
 	struct store_usage_sums sums, total;
 };
 
+/* The label does not matter here. */
 static void on_tenant_label(const char *label, const struct store_usage_sums *u, void *cookie)
 {
 	add_sums(&((struct tenants *)cookie)->sums, u);
 }
 
+/* 1: one tenant is enough. */
 static int on_tenant(const struct store_tenant *row, void *cookie)
 {
 	struct tenants *v = cookie;
@@ -393,6 +411,7 @@ static int next_tenant(struct tenants *v, struct err *e)
 	return v->id[0] != '\0';
 }
 
+/* The tenant's hours are complete. */
 static void show_tenant(struct tenants *v)
 {
 	struct json *j = &v->job.j;
@@ -460,6 +479,7 @@ static void start_tenants(struct request *r, const struct usage_span *span)
 
 /* ---- the request */
 
+/* A tenant's key gets its own tenant only, in each form. */
 void api_usage_get(struct request *r)
 {
 	enum { BY_LABEL, BY_SESSION, BY_TENANT };

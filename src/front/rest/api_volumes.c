@@ -16,6 +16,7 @@
 #include "lib/config/config.h"
 #include "lib/json/json.h"
 
+/* The JSON of one volume, and the longest life that a client may set. */
 #define VOLUME_JSON_MAX 8192
 #define TTL_MAX_MS (3650ULL * 86400000)
 
@@ -62,12 +63,14 @@ static void reply_volume(struct request *r, int status, const struct store_volum
 
 /* ---- create */
 
+/* volume_create_body() calls this when the volume is there. */
 static void on_made(struct request *r, const struct store_volume *row)
 {
 	reply_location(r, "/v1/volumes/", row->name);
 	reply_volume(r, 201, row, NULL);
 }
 
+/* The name's form and the size's bounds are checked when the volume is made. */
 static int read_spec(json_t *root, struct volume_spec *ret, struct err *e)
 {
 	struct json_members m;
@@ -97,11 +100,13 @@ void api_volumes_create(struct request *r)
 
 /* ---- list */
 
+/* core: each row asks how many sessions use the volume. */
 struct volumes_list {
 	struct list_part part;
 	struct core *core;
 };
 
+/* 1: the page has ended. */
 static int on_row(const struct store_volume *row, void *cookie)
 {
 	struct volumes_list *l = cookie;
@@ -131,6 +136,7 @@ void api_volumes_list(struct request *r)
 
 /* ---- show */
 
+/* The state of a measurement. row is what the store had when it began. */
 struct volumes_showing {
 	struct store_volume row;
 	struct volume_usage usage;
@@ -143,6 +149,7 @@ static void release_showing(struct request *r, bool answered)
 	volume_usage_cancel(&s->usage);
 }
 
+/* Copied first, because the answer may free the state. */
 static void on_usage(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -173,6 +180,7 @@ void api_volumes_get(struct request *r)
 
 /* ---- delete */
 
+/* A volume that a session uses is refused by the core. */
 void api_volumes_delete(struct request *r)
 {
 	struct err e = { 0 };

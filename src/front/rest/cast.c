@@ -5,6 +5,7 @@
 
 #include "lib/base/utf8.h"
 
+/* Bounds of a size: its text, and columns or rows. */
 #define SIZE_TEXT_MAX 16
 #define CELLS_MAX 4096
 
@@ -16,6 +17,7 @@ static void line_end(struct json *j)
 	j->comma = false;
 }
 
+/* A number stops growing once it is too large, so it cannot overflow. */
 bool cast_size(const char *text, size_t n, unsigned *ret_cols, unsigned *ret_rows)
 {
 	unsigned *at = ret_cols;
@@ -55,6 +57,7 @@ void cast_head(struct json *j, uint64_t start_ms, const char *size, const char *
 	line_end(j);
 }
 
+/* Open an event and its kind. Times are made to rise here: the log's clock may have jumped. */
 static void line_begin(struct cast *c, struct json *j, uint64_t time_ms, const char *what)
 {
 	char seconds[32];
@@ -118,6 +121,7 @@ static void cast_put_lines(struct json *j, bool *cr, const uint8_t *p, size_t n)
 	json_add_text(j, p + from, n - from);
 }
 
+/* One event: the completed character in first, then p. Nothing if both are empty. */
 static void cast_put(struct cast *c, struct json *j, unsigned part, uint64_t time_ms,
 		     const uint8_t *first, size_t nfirst, const uint8_t *p, size_t n)
 {
@@ -151,6 +155,7 @@ static size_t cast_complete(struct cast_part *k, const uint8_t *p, size_t n)
 	return used;
 }
 
+/* The rest of an unfinished character is kept for the next chunk. */
 static void cast_bytes(struct cast *c, struct json *j, unsigned part, uint64_t time_ms,
 		       const uint8_t *p, size_t n)
 {
@@ -199,6 +204,7 @@ void cast_chunk(struct cast *c, struct json *j, enum output_stream stream, uint6
 	}
 }
 
+/* An unfinished character at the end is shown as it is: invalid UTF-8 becomes U+FFFD. */
 void cast_end(struct cast *c, struct json *j)
 {
 	for (unsigned i = 0; i < 3; i++) {

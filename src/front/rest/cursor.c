@@ -10,6 +10,7 @@
 /* "milliseconds id" in hexadecimal digits, so that clients treat it as opaque. */
 #define KEY_MAX (CURSOR_MAX / 2)
 
+/* Raised if the lists or their order change, so that old cursors are refused. */
 #define PLACES_FORM '1'
 
 void cursor_write_places(const uint64_t *places, unsigned n, char ret[CURSOR_PLACES_TEXT])
@@ -40,6 +41,7 @@ static bool take_place(const char **at, uint64_t *ret)
 	return *at != begin && (begin[0] != '0' || *at == begin + 1);
 }
 
+/* *ret_places are all 0 for "0". */
 int cursor_parse_places(const char *text, uint64_t *ret_places, unsigned n, struct err *e)
 {
 	bool good = text[0] == PLACES_FORM;
@@ -55,6 +57,7 @@ int cursor_parse_places(const char *text, uint64_t *ret_places, unsigned n, stru
 	return 0;
 }
 
+/* Bounds: ms has at most 20 digits, id fewer than STORE_ID_MAX bytes. */
 void cursor_write(struct json *j, const char *name, uint64_t ms, const char *id)
 {
 	char key[KEY_MAX], text[2 * KEY_MAX + 1];
@@ -64,6 +67,7 @@ void cursor_write(struct json *j, const char *name, uint64_t ms, const char *id)
 	json_text(j, name, text);
 }
 
+/* The id may only have characters that ids have. */
 int cursor_parse(const char *cursor, uint64_t *ret_ms, char ret_id[STORE_ID_MAX], struct err *e)
 {
 	size_t n = strlen(cursor) / 2;

@@ -16,6 +16,7 @@ void inline_output_init(struct inline_output *o, int fd, bool base64)
 	result_view_init(&o->results);
 }
 
+/* stream is set behind the last one, so the writer has no output to write. */
 void inline_output_init_results(struct inline_output *o, int fd)
 {
 	inline_output_init(o, fd, false);
@@ -23,6 +24,7 @@ void inline_output_init_results(struct inline_output *o, int fd)
 	o->stream = COUNT(o->streams);
 }
 
+/* Nothing more is read. */
 static void close_log(struct inline_output *o)
 {
 	if (o->fd >= 0)
@@ -31,6 +33,7 @@ static void close_log(struct inline_output *o)
 	o->read = true;
 }
 
+/* A structure of zeroes was never begun, and its fd 0 is not its own. */
 void inline_output_release(struct inline_output *o)
 {
 	if (o->streams[0].cap == 0)
@@ -41,6 +44,7 @@ void inline_output_release(struct inline_output *o)
 	result_view_release(&o->results);
 }
 
+/* Bytes beyond the bound are dropped. Results are taken in any case. */
 static void inline_output_take(struct inline_output *o, const struct output_chunk *chunk,
 			       const uint8_t *bytes)
 {
@@ -56,6 +60,7 @@ static void inline_output_take(struct inline_output *o, const struct output_chun
 	buf_put(to, bytes, chunk->len < room ? chunk->len : room);
 }
 
+/* The rest of a long log need not be read. */
 static bool has_enough(const struct inline_output *o)
 {
 	return (o->results.over || !o->with_results) &&
@@ -88,6 +93,7 @@ static int read_piece(struct inline_output *o, struct err *e)
 	return 0;
 }
 
+/* The member is opened at its first piece and closed at its last. */
 static void begin_member(struct inline_output *o, struct json *j)
 {
 	static const char *const names[2][2] = { { "stdout", "stderr" },
@@ -97,6 +103,8 @@ static void begin_member(struct inline_output *o, struct json *j)
 	o->begun = true;
 }
 
+/* In base64 each piece but the last one has a multiple of three bytes, so no padding stands in the
+ * middle. */
 static void write_bytes(const struct inline_output *o, struct json *j, const uint8_t *bytes,
 			size_t n)
 {
@@ -136,6 +144,8 @@ static void write_piece(struct inline_output *o, struct json *j, size_t *left)
 	o->begun = false;
 }
 
+/* First the whole log is read, then the members are written: output of both streams is mixed in the
+ * log. */
 int inline_output_piece(struct inline_output *o, struct json *j, struct err *e)
 {
 	size_t left = INLINE_OUTPUT_PIECE;

@@ -6,8 +6,11 @@
 #include "front/web/reply.h"
 #include "lib/base/str.h"
 
-/* ---- pages from many rows */
+/* ---- pages from many rows
+ *
+ * list_job.c calls on_piece() until it returns 0, and on_finish() at the end. */
 
+/* The cursor moves with each piece, also past rows that no filter let through. */
 static int on_piece(struct list_job *w, struct err *e)
 {
 	struct page_walk *p = (struct page_walk *)w;
@@ -29,6 +32,7 @@ static void on_finish(struct list_job *w)
 	json_close(&w->j, '}');
 }
 
+/* The request owns the state in any case. */
 void *page_walk_new(struct request *r, size_t size,
 		    int (*read_rows)(struct page_walk *p, struct store_looked *ret, struct err *e))
 {
@@ -52,6 +56,7 @@ void page_walk_start(struct page_walk *p, const char *name)
 	list_job_start(&p->job);
 }
 
+/* A full piece is not a full page: the walk continues with the next piece. */
 bool page_walk_admits(struct page_walk *p)
 {
 	p->more = p->shown == p->page.limit || list_job_page_is_full(&p->job);
@@ -63,6 +68,7 @@ bool page_walk_admits(struct page_walk *p)
 
 /* ---- pages of short lists */
 
+/* By name the parameter is the name itself. By time it is a cursor. */
 static int read_after(struct list_part *p, struct request *r, struct err *e)
 {
 	char after[CURSOR_MAX], id[STORE_ID_MAX];
@@ -92,6 +98,7 @@ int list_part_begin(struct list_part *p, struct request *r, const char *name, bo
 	return 0;
 }
 
+/* The row after a full page is not shown. It only tells that there is a next page. */
 bool list_part_admits(struct list_part *p, uint64_t ms, const char *id)
 {
 	p->more = p->n == p->limit || p->j.len >= LIST_PART_BYTES;
@@ -123,6 +130,7 @@ void list_part_reply(struct list_part *p, struct request *r)
 
 /* ---- pages */
 
+/* `order` is an unknown parameter for routes that do not name it. */
 int page_read(struct request *r, struct page *ret, struct err *e)
 {
 	static const char *const orders[] = { "desc", "asc" };
@@ -150,6 +158,7 @@ void page_advance(struct page *p, const struct store_looked *looked)
 	memcpy(p->after_id, looked->id, sizeof(p->after_id));
 }
 
+/* Null: the list's end. */
 void page_next(struct json *j, const struct page *p, bool end)
 {
 	if (end)

@@ -25,6 +25,7 @@
 #define REPORT_EVIDENCE_MAX 49152 /* of one file */
 #define REPORT_EVIDENCE_DEPTH 8
 
+/* SHA-256 in hexadecimal. */
 static void digest(struct json *j, const char *name, const void *bytes, size_t len)
 {
 	uint8_t hash[SHA256_SIZE];
@@ -51,6 +52,7 @@ static void policy_digest(struct json *j, const char *document)
 	json_text(j, "sha256", hex);
 }
 
+/* all: the reader may see the document. A long one is there by its digest only. */
 static void policy(struct json *j, const char *name, const char *document, bool all)
 {
 	OWN_MEM char *shown = NULL;
@@ -81,7 +83,9 @@ void report_policies(struct json *j, const struct request *r)
 	json_close(j, '}');
 }
 
-/* ---- keys */
+/* ---- keys
+ *
+ * Only keys in force. Their texts are not known to the server. */
 
 static const struct {
 	const char *name;
@@ -91,12 +95,14 @@ static const struct {
 	       { "admin", TENANT_ADMIN },
 	       { "audit", TENANT_AUDIT } };
 
+/* with counts the listed keys of each scope. */
 struct report_parts_keys {
 	struct json *j;
 	unsigned n, with[COUNT(scopes)];
 	bool more;
 };
 
+/* 1: enough keys are listed, and more says that there are others. */
 static int on_key(const struct store_key *k, void *cookie)
 {
 	struct report_parts_keys *all = cookie;
@@ -145,9 +151,13 @@ int report_keys(struct json *j, struct request *r, struct err *e)
 	return 0;
 }
 
-/* ---- evidence */
+/* ---- evidence
+ *
+ * The operator puts the files there. They are read as data: a missing, long or malformed one
+ * changes the report and nothing else. */
 
-/* Return its length, at most cap. -1: there is no such file. */
+/* Return its length, at most cap. -1: there is no such file. A link is refused, and a pipe does not
+ * block. */
 static ssize_t read_evidence(int state_fd, const char *path, char *text, size_t cap,
 			     struct stat *ret)
 {

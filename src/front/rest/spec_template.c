@@ -9,6 +9,7 @@
 #include "lib/base/str.h"
 #include "lib/wire/cell_level.h"
 
+/* Bounds of a template's lists and texts in a body. */
 #define LAYERS_MAX 64
 #define ENV_BYTES_MAX (256U << 10)
 #define LINES_BYTES_MAX 65536
@@ -26,6 +27,7 @@ static const char *spec_template_below(const char *dir, const char *path)
 	return path + n + strspn(path + n, "/");
 }
 
+/* Lines of names without a slash at the end. */
 static void read_layers(struct json_members *m, const char *dir, struct buf *to)
 {
 	json_t *list = json_members_array(m, "layers", LAYERS_MAX);
@@ -48,6 +50,7 @@ static void read_layers(struct json_members *m, const char *dir, struct buf *to)
 		json_members_too_large(m, "layers", to->cap);
 }
 
+/* kind layers needs the list. kind host has none. */
 static void read_root(struct json_members *outer, const char *dir, struct spec_template *s)
 {
 	static const char *const kinds[] = { "host", "layers" };
@@ -68,6 +71,7 @@ static void read_root(struct json_members *outer, const char *dir, struct spec_t
 		outer->failed = true;
 }
 
+/* Read as a session's mounts, and kept as lines. */
 static void read_mounts(struct json_members *m, struct buf *to)
 {
 	struct session_spec spec = { 0 };
@@ -78,6 +82,7 @@ static void read_mounts(struct json_members *m, struct buf *to)
 			   spec.mounts[i].writable ? "rw" : "ro");
 }
 
+/* level_given: a derived template takes the level of its origin otherwise. */
 static void read_level(struct json_members *m, struct spec_template *ret)
 {
 	const char *name = NULL;
@@ -92,6 +97,7 @@ static void read_level(struct json_members *m, struct spec_template *ret)
 	ret->level_given = name != NULL && name[0] != '\0';
 }
 
+/* Texts are borrowed from the body's object. */
 static void read_commands(struct json_members *m, struct store_template *row)
 {
 	row->start_command = row->ready_command = "";
@@ -103,6 +109,8 @@ static void read_commands(struct json_members *m, struct store_template *row)
 		(void)json_members_fail(m, "start_command", "is missing");
 }
 
+/* With `from` the other template gives root, mounts and environment. Those members are unknown
+ * then, so a body that has them is refused. */
 int spec_template_read(const void *body, size_t len, const char *template_dir,
 		       struct spec_template *ret, struct err *e)
 {

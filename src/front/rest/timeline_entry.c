@@ -19,6 +19,7 @@ const char *const timeline_kind_names[TIMELINE_KINDS] = {
 	[TIMELINE_APPROVAL] = "approval", [TIMELINE_ALARM] = "alarm",
 };
 
+/* Each value is cut, since a title has TIMELINE_TITLE_MAX bytes. */
 #define VALUE_MAX 512 /* bytes of one value in a title */
 
 static const char info[] = "info", warning[] = "warning", alarm_word[] = "alarm";
@@ -35,7 +36,9 @@ struct timeline_head {
 	uint64_t seq;
 };
 
-/* ---- titles */
+/* ---- titles
+ *
+ * A title grows by title_*() calls. When it is full it ends in "...". */
 
 /* One character of n bytes (0: a byte outside UTF-8), visible. */
 static int show_char(const uint8_t *p, size_t n, char ret[12])
@@ -85,6 +88,7 @@ static void title_number(struct timeline_head *h, uint64_t n)
 	title_text(h, text);
 }
 
+/* As people write sizes. */
 static void title_bytes(struct timeline_head *h, uint64_t n)
 {
 	char text[24];
@@ -93,6 +97,7 @@ static void title_bytes(struct timeline_head *h, uint64_t n)
 	title_text(h, text);
 }
 
+/* Opens the entry. The caller adds "data", and api_timeline.c the cursor. */
 static void head_write(const struct timeline_head *h, struct json *j)
 {
 	json_open(j, NULL, '{');
@@ -112,8 +117,12 @@ static void head_write(const struct timeline_head *h, struct json *j)
 	json_close(j, '}');
 }
 
-/* ---- events */
+/* ---- events
+ *
+ * One function for each kind with a title of its own. of_others() writes any other event as it is,
+ * so a new type needs no code here. */
 
+/* The first rule whose text the type begins with. Longer ones come first. */
 enum timeline_kind timeline_kind_of_event(const char *type)
 {
 	static const struct {
@@ -158,6 +167,7 @@ static void event_value(const char *data, const char *key, char ret[VALUE_MAX])
 	}
 }
 
+/* Nothing is added if the event does not have the value. */
 static void title_value(struct timeline_head *h, const char *before, const char *data,
 			const char *key, const char *after)
 {
@@ -205,6 +215,7 @@ static void of_execution(struct core *c, const struct store_event *v, const char
 	store_execution_release(&x);
 }
 
+/* A reason that is not a usual one is a warning. */
 static void of_state(const char *data, struct timeline_head *h)
 {
 	static const char *const usual[] = { "", "deleted", "expired" };
@@ -238,6 +249,7 @@ static void of_others(const char *type, const char *data, struct timeline_head *
 	}
 }
 
+/* How much output there is, and if more was cut. */
 static void of_output(const char *data, struct timeline_head *h)
 {
 	char bytes[VALUE_MAX], cut[VALUE_MAX];
@@ -268,6 +280,7 @@ static const char *event_severity(const struct store_event *v, enum timeline_kin
 	return info;
 }
 
+/* The event's own word, if it is one of the three. */
 static const char *said_severity(const char *data, const char *otherwise)
 {
 	char word[VALUE_MAX];
@@ -279,6 +292,7 @@ static const char *said_severity(const char *data, const char *otherwise)
 					       : otherwise;
 }
 
+/* The event's own data is added whole, the title is a summary. */
 uint64_t timeline_write_event(struct core *c, const struct store_event *row, struct json *j)
 {
 	const char *data = row->data == NULL ? "" : row->data;
@@ -314,7 +328,10 @@ uint64_t timeline_write_event(struct core *c, const struct store_event *row, str
 	return h.time_ms;
 }
 
-/* ---- network records */
+/* ---- network records
+ *
+ * A record is JSON of cordon-egress with names and paths of tenants. It is read with bounds, and
+ * one that cannot be read still has an entry by its columns. */
 
 enum timeline_kind timeline_kind_of_net(const char *kind)
 {
@@ -338,6 +355,7 @@ static void net_text(struct json_value v, const char *name, char ret[VALUE_MAX])
 	buf_release(&text);
 }
 
+/* 0: the member is absent or is no number. */
 static uint64_t net_number(struct json_value v, const char *name)
 {
 	uint64_t n = 0;
@@ -345,6 +363,7 @@ static uint64_t net_number(struct json_value v, const char *name)
 	return json_read_uint(json_read_member(v, name), &n) ? n : 0;
 }
 
+/* before, then the member's text. Nothing if it is absent. */
 static void title_net(struct timeline_head *h, struct json_value v, const char *name,
 		      const char *before)
 {
@@ -357,6 +376,7 @@ static void title_net(struct timeline_head *h, struct json_value v, const char *
 	title_text(h, text);
 }
 
+/* "name:port", or the address if there is no name. */
 static void title_place(struct timeline_head *h, struct json_value v)
 {
 	char name[VALUE_MAX];
@@ -372,6 +392,7 @@ static void title_place(struct timeline_head *h, struct json_value v)
 	}
 }
 
+/* "GET https://host/path?query 200". */
 static void title_request(struct timeline_head *h, struct json_value v)
 {
 	title_net(h, v, "method", "");
@@ -386,6 +407,7 @@ static void title_request(struct timeline_head *h, struct json_value v)
 	}
 }
 
+/* "npm:name@1.0 downloaded". A wrong hash is an alarm. */
 static void title_package(struct timeline_head *h, struct json_value p)
 {
 	char result[VALUE_MAX], name[VALUE_MAX];
@@ -400,6 +422,7 @@ static void title_package(struct timeline_head *h, struct json_value p)
 		h->severity = alarm_word;
 }
 
+/* The title's middle part, by the record's kind. */
 static void of_record(const struct store_net *row, struct json_value v, struct timeline_head *h)
 {
 	if (h->kind == TIMELINE_PACKAGE) {
@@ -438,6 +461,7 @@ static void net_write_text(struct json *j, const char *name, struct json_value v
 		json_text(j, name, text);
 }
 
+/* The entry's time is the record's end: its start plus its duration. */
 uint64_t timeline_write_net(const struct store_net *row, struct json *j)
 {
 	size_t len = strlen(row->data);

@@ -11,6 +11,7 @@
 #include "daemon/store/store_sample.h"
 #include "lib/json/json.h"
 
+/* The words for the parameter types, and for "kind" in an entry. */
 enum timeline_kind {
 	TIMELINE_SESSION,
 	TIMELINE_EXECUTION,
