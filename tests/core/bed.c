@@ -191,17 +191,18 @@ static void obey(const struct frame *f)
 
 	CHECK(f->type < AGENT_REQUESTS_END);
 	bed.ordered[f->type]++;
-	if (f->type == AGENT_DEADLINE) {
+	if (f->type == AGENT_DEADLINE || f->type == AGENT_PAUSED) {
 		CHECK(f->len == sizeof(order));
 		memcpy(&order, f->body, sizeof(order));
-		bed.deadline_ms = order.ms;
+		*(f->type == AGENT_PAUSED ? &bed.paused_ms : &bed.deadline_ms) = order.ms;
 	}
 	if (f->type == AGENT_LINGER)
 		say(AGENT_LINGERING, &lingers, NULL, 0);
 	else if (f->type == AGENT_END)
 		bed_pid1_dies();
 	else if (f->len >= sizeof(bed.handle) && f->type != AGENT_FORGET &&
-		 f->type != AGENT_SIGNAL && f->type != AGENT_LEASE && f->type != AGENT_DEADLINE)
+		 f->type != AGENT_SIGNAL && f->type != AGENT_LEASE && f->type != AGENT_DEADLINE &&
+		 f->type != AGENT_PAUSED)
 		memcpy(&bed.handle, f->body, sizeof(bed.handle));
 }
 
@@ -337,7 +338,7 @@ static void hear_keeper(struct loop_fd *f, uint32_t events)
 	if (r.op == KEEPER_CREATE)
 		bed.created = r.create;
 	way = nheld > 0 ? BED_HOLD : bed.way[r.op]; /* answers are in order */
-	if (nfds == 2) /* the file of a watcher */
+	if (nfds == 2)				    /* the file of a watcher */
 		close_one(&fds[--nfds]);
 	if (way == BED_ANSWER) {
 		do_it(r.op, nfds > 0 ? fds[0] : -1);

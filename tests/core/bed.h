@@ -41,6 +41,7 @@ struct bed {
 	bool deaf; /* it reads nothing */
 	unsigned ordered[AGENT_REQUESTS_END];
 	uint64_t deadline_ms; /* in the last DEADLINE */
+	uint64_t paused_ms;   /* in the last PAUSED */
 	uint32_t handle;      /* of the last program, tree or connection asked for */
 	int in, out, errs;    /* its ends of that program's stdio; -1 */
 };

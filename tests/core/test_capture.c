@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bed.h"
+#include "daemon/execution/execution_deadline.h"
 #include "daemon/guest/root_images.h"
 #include "daemon/session/session.h"
 #include "daemon/session/session_states.h"
@@ -185,6 +186,16 @@ static void writer_ends(void)
 	bed.list = -1;
 }
 
+static bool is_thaw_asked(void)
+{
+	return bed.asked[KEEPER_FREEZE] == 2;
+}
+
+static bool is_told_to_kill(void)
+{
+	return bed.ordered[AGENT_KILL_TREE] > 0;
+}
+
 static bool is_stream_begun(void)
 {
 	return is_unpack_asked() && bed.list >= 0;
@@ -206,6 +217,51 @@ static void thawed_when_it_is_read(void)
 	CHECK(outcome.code == ERR_NONE && rows(capture.layer) == 1);
 	bed_turn(20);
 	CHECK(bed.asked[KEEPER_FREEZE] == 2 && bed.session->ops[SESSION_OP_CAPTURE] == NULL);
+	end();
+}
+
+/* ---- the time in which the programs stand still */
+
+static void on_ended(struct completion *c, const struct err *e)
+{
+	CHECK(e == NULL);
+}
+
+/* It counts for no timeout of an execution, neither here nor in PID 1, which is told before it runs
+ * again: the keeper has not thawed the cell yet. */
+static void its_time_counts_for_no_timeout(void)
+{
+	const struct execution_spec spec = {
+		.argc = 1, .strings = "a", .strings_len = 2, .timeout_ms = 1000
+	};
+	struct completion over = { .on_done = on_ended };
+	struct execution *x;
+	struct err e;
+
+	execution_slack_ms = execution_tick_ms = 50;
+	make();
+	x = execution_start(bed.session, &spec, &e);
+	CHECK(x != NULL);
+	execution_wait(x, &over);
+	bed_turn(5);
+	bed_started();
+	begin();
+	bed_until(is_stream_begun);
+	bed_turn(1300);
+	bed.way[KEEPER_FREEZE] = BED_HOLD;
+	writer_ends();
+	bed_until(is_thaw_asked);
+	bed_pid1_reads();
+	CHECK(bed.ordered[AGENT_PAUSED] == 1 && bed.paused_ms >= 1300 && bed.paused_ms < 60000);
+	bed_keeper_answers(true);
+	bed.way[KEEPER_FREEZE] = BED_ANSWER;
+	answer(NULL);
+	bed_until(is_done);
+	CHECK(outcome.code == ERR_NONE && x->overdue == 0);
+	CHECK(bed.ordered[AGENT_KILL_TREE] == 0 && bed.ordered[AGENT_PAUSED] == 1);
+	bed_until(is_told_to_kill); /* its own time goes on */
+	CHECK(x->overdue == 1);
+	completion_cancel(&over);
 	end();
 }
 
@@ -311,11 +367,6 @@ static void cancelled(void)
 	bed_until(is_thawed);
 	CHECK(done == 0 && bed.session->ops[SESSION_OP_CAPTURE] == NULL);
 	end();
-}
-
-static bool is_thaw_asked(void)
-{
-	return bed.asked[KEEPER_FREEZE] == 2;
 }
 
 static unsigned held(void)
@@ -1065,6 +1116,7 @@ static void images_of_a_changed_machine(void)
 
 TEST_MAIN({ "images of a changed machine", images_of_a_changed_machine }, { "succeeds", succeeds },
 	  { "thawed when it is read", thawed_when_it_is_read },
+	  { "its time counts for no timeout", its_time_counts_for_no_timeout },
 	  { "thawed and refused", thawed_and_refused }, { "storage refuses", storage_refuses },
 	  { "storage dies", storage_dies }, { "freeze is refused", freeze_is_refused },
 	  { "one at a time", one_at_a_time }, { "session ends meanwhile", session_ends_meanwhile },

@@ -12,7 +12,7 @@ import time
 import urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Server, Skip, check, children, equal, run_tests, wait_for  # noqa: E402
+from harness import Server, Skip, check, children, equal, run_tests, stays, wait_for  # noqa: E402
 
 SECRET = "a-value-that-no-layer-may-have"
 
@@ -172,6 +172,32 @@ def test_runs_on_while_it_is_written(server):
     for one in (c, s):
         server.delete(one)
     server.want(204, "DELETE", path(answers[201]["id"]))
+    none_left(server)
+
+
+def test_time_in_which_it_stands_still_counts_for_no_timeout(server):
+    """cordon-storage is stopped, so that more than a pipe holds cannot be read: the session stays frozen."""
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "head -c 8000000 /dev/urandom >~/much")
+    (storage,) = children(server.pid("cordon-storage"))
+    begun = time.monotonic()
+    x = server.spawn(s, "sleep 1000", timeout="3s")
+    made = {}
+    asked = threading.Thread(target=lambda: made.update(server.want(201, "POST", f"/v1/sessions/{s}/snapshots", {})))
+    os.kill(storage, signal.SIGSTOP)
+    try:
+        asked.start()
+        stays(lambda: server.execution(x)["ended_at"] is None, 5, "the execution of a session that stands still")
+    finally:
+        os.kill(storage, signal.SIGCONT)
+        asked.join()
+    done = server.ended(x)
+    took = time.monotonic() - begun
+    equal((done["limit"], done["exit_code"]), ("timeout", 124))
+    check(took > 7, f"ended after {took:.2f} s, of which it stood still for nearly 5")
+    server.delete(s)
+    server.want(204, "DELETE", path(made["id"]))
     none_left(server)
 
 

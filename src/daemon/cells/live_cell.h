@@ -159,6 +159,9 @@ void live_cell_lease_send(struct live_cell *c);
  * that cell has no deadline. Nothing is queued for an unchanged one. */
 void live_cell_lease_set_deadline(struct live_cell *c, uint64_t deadline_ms);
 
+/* Queue it although it has not changed: PID 1 was told of a pause, which moves it. */
+void live_cell_lease_renew_deadline(struct live_cell *c);
+
 /* Once a second: queue it again if PID 1's queue has refused it. */
 void live_cell_lease_retry(struct live_cell *c);
 

@@ -41,3 +41,8 @@ void live_cell_lease_set_deadline(struct live_cell *c, uint64_t deadline_ms)
 	c->deadline_ms = deadline_ms;
 	queue_deadline(c);
 }
+
+void live_cell_lease_renew_deadline(struct live_cell *c)
+{
+	queue_deadline(c);
+}

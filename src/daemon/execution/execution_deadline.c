@@ -7,9 +7,9 @@
  * a KILL_TREE that PID 1's queue refused is tried again. Until then the record says that the
  * execution runs, as it may. An execution that PID 1 has not started has no process, so its time
  * ends as soon as PID 1 is told. If it cannot be told, the cell is ended: it would start the
- * program when it reads again. Time in which the session is paused does not count. After a restart
- * of this daemon the time counts from that restart. The wait for PID 1 is counted in ticks in which
- * the cell is not stopped.
+ * program when it reads again. Time in which the session is paused or a capture holds its programs
+ * still does not count. After a restart of this daemon the time counts from that restart. The wait
+ * for PID 1 is counted in ticks in which the cell is not stopped.
  *
  * A timeout is that of all that the program started. When the program has ended by it, PID 1 is
  * told to kill the tree, even if it has done so by itself: it tries for two seconds, and FORGET
@@ -327,12 +327,17 @@ static bool kill_tree(struct execution *x)
 
 static void on_late(struct loop_timer *t);
 
+static uint64_t still_total_ms(const struct session *s)
+{
+	return s->row.paused_total_ms + s->captured_ms;
+}
+
 static void deadline_init(struct execution *x)
 {
 	if (x->late.on_expire != NULL)
 		return;
 	x->late = (struct loop_timer){ .on_expire = on_late, .arg = x };
-	x->paused_before_ms = x->session->row.paused_total_ms;
+	x->still_before_ms = still_total_ms(x->session);
 }
 
 static void deadline_plan(struct execution *x, uint64_t ms)
@@ -392,13 +397,13 @@ static void end_killed(struct execution *x)
 	completions_end_all(&x->when_dead, NULL);
 }
 
-/* The execution's own time: paused time does not count. */
+/* The execution's own time: time in which it stood still does not count. */
 static uint64_t ran_ms(const struct execution *x)
 {
-	uint64_t paused_ms = x->session->row.paused_total_ms - x->paused_before_ms;
+	uint64_t still_ms = still_total_ms(x->session) - x->still_before_ms;
 	uint64_t ms = (clock_now_ns() - x->started_ns) / CLOCK_MS;
 
-	return ms > paused_ms ? ms - paused_ms : 0;
+	return ms > still_ms ? ms - still_ms : 0;
 }
 
 /* The remaining time. UINT64_MAX: there is no limit. 0: it has ended. */

@@ -282,14 +282,14 @@ struct session {
 
 	/* its row, and who changes it */
 	struct store_session row;
-	char *texts;		  /* owned: the row points into it */
-	char *network, *policy;	  /* owned: the row points to them after a change */
-	char *metadata;		  /* the same */
-	bool unsaved;		  /* the row could not be written. Tried again every second */
-	struct store_once *once;  /* owned: written with the row. NULL: none */
-	struct store_actor actor; /* on whose behalf its state changed last */
+	char *texts;		   /* owned: the row points into it */
+	char *network, *policy;	   /* owned: the row points to them after a change */
+	char *metadata;		   /* the same */
+	bool unsaved;		   /* the row could not be written. Tried again every second */
+	struct store_once *once;   /* owned: written with the row. NULL: none */
+	struct store_actor actor;  /* on whose behalf its state changed last */
 	struct session_uses *uses; /* owned. NULL: none has a record yet */
-	struct store_actor waker; /* on whose behalf it is resumed after a pause in progress */
+	struct store_actor waker;  /* on whose behalf it is resumed after a pause in progress */
 
 	/* its cell */
 	struct live_cell *cell; /* owned. NULL before and after */
@@ -318,6 +318,9 @@ struct session {
 	void (*on_unresponsive)(struct session *s);
 	unsigned holds;
 	uint64_t used_ns;
+
+	/* How long captures have held its programs still. session_capture.c adds to it. */
+	uint64_t captured_ms;
 
 	/* the programs and requests in it */
 	struct execution *executions;
@@ -386,14 +389,14 @@ struct execution {
 	uint64_t oom_before,
 		pids_before; /* execution_deadline.c: the counters at its start, if `counted` */
 	bool counted;
-	uint64_t paused_before_ms; /* of its session, at that moment */
-	struct loop_timer late;	   /* execution_deadline.c has it and the next */
-	unsigned overdue;	   /* ticks since PID 1 should have ended it */
-	uint64_t dead_by_ms;	   /* a client's kill must have worked by then. 0: no kill waits */
-	unsigned kill_ticks;	   /* since then */
-	bool is_dead;		   /* it is, and PID 1 has not reported its exit */
-	bool leftovers;		   /* timed out: what its program left behind is being killed */
-	unsigned leftover_ticks;   /* since that should be done */
+	uint64_t still_before_ms; /* of its session then: paused or captured */
+	struct loop_timer late;	  /* execution_deadline.c has it and the next */
+	unsigned overdue;	  /* ticks since PID 1 should have ended it */
+	uint64_t dead_by_ms;	  /* a client's kill must have worked by then. 0: no kill waits */
+	unsigned kill_ticks;	  /* since then */
+	bool is_dead;		  /* it is, and PID 1 has not reported its exit */
+	bool leftovers;		  /* timed out: what its program left behind is being killed */
+	unsigned leftover_ticks;  /* since that should be done */
 	struct output_log log;
 	struct {
 		uint64_t bytes, written, at_ns; /* of the log, at the last mark, and its time */

@@ -13,6 +13,11 @@
  * one tenant. Some more may run for tenants without one, since two tenants can have all the others
  * for minutes. The rest waits, neither frozen nor charged.
  *
+ * The time in which a cell is frozen counts for none of the timeouts of its executions: cordond
+ * adds it to captured_ms, and PID 1 is told by PAUSED before it runs again. If cordond dies
+ * meanwhile, the next one does not know since when, and this time counts. It counts in a virtual
+ * machine, too: the shim, which keeps time there, is not frozen.
+ *
  * A struct capturing is freed when unpacking and thawing have both ended (capture_finish()), or at
  * once when the session is lost (on_lost()).
  */
@@ -43,6 +48,7 @@
 #include "daemon/store/store_layer.h"
 #include "daemon/template/template_stack.h"
 #include "daemon/tenant/quota.h"
+#include "lib/base/clock.h"
 #include "lib/base/io.h"
 #include "lib/base/list.h"
 #include "lib/base/log.h"
@@ -76,7 +82,8 @@ struct capturing {
 	bool froze;		/* the cell was running before */
 	bool unsure;		/* the keeper refused to freeze it, and may refuse to thaw it */
 	bool keep_frozen;
-	bool has_row; /* of the layer, held until the owner takes it */
+	uint64_t still_ns; /* since when its programs stand still for this. 0: they do not */
+	bool has_row;	   /* of the layer, held until the owner takes it */
 	bool thaw_asked, thawing, unpacking;
 	struct loop_fd writers; /* an end of the pipe, watched until no process writes to it */
 	int pipe;		/* owned: that end, or -1 */
@@ -110,6 +117,25 @@ static void capture_count(struct capturing *k, bool runs)
 static void start_soon(struct core *c)
 {
 	loop_defer(c->loop, &c->next_capture);
+}
+
+/* ---- the time in which the programs stand still */
+
+/* Called before the programs run again. Repeatable. */
+static void still_end(struct capturing *k)
+{
+	struct session *s = k->op.session;
+	uint64_t ms = k->still_ns == 0 ? 0 : (clock_now_ns() - k->still_ns) / CLOCK_MS;
+	struct err e;
+
+	k->still_ns = 0;
+	s->captured_ms += ms;
+	if (ms == 0 || !s->cell->connected)
+		return;
+	if (ms < AGENT_TIME_MAX_MS && agent_send_paused(&s->cell->agent, ms, &e) == 0) {
+		live_cell_lease_renew_deadline(s->cell);
+		live_cell_flush(s->cell);
+	}
 }
 
 /* ---- the end */
@@ -222,6 +248,7 @@ static void capture_thaw(struct capturing *k)
 	    (k->keep_frozen && k->why.code == ERR_NONE && k->to != NULL))
 		return;
 	k->thaw_asked = k->thawing = true;
+	still_end(k);
 	session_ask_freeze(k->op.session, false, on_thawed);
 }
 
@@ -458,6 +485,8 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 			"program that traces one of its threads): try again, or end that program",
 			s->row.id);
 	k->unsure = !holds;
+	if (k->unsure)
+		k->still_ns = 0; /* its programs ran */
 	capture_fail(k, holds ? &why : e);
 	capture_thaw(k);
 	capture_finish(k);
@@ -519,6 +548,8 @@ static int capture_start(struct capturing *k, struct err *e)
 	}
 	if (s->row.state == SESSION_RUNNING)
 		capture_mark(s, COLD_CAPTURING);
+	if (k->froze)
+		k->still_ns = clock_now_ns();
 	session_ask_freeze(s, true, on_frozen);
 	return 0;
 }
