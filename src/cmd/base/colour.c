@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The rules of no-color.org and of terminals that can show none. */
 static bool is_wanted(FILE *to)
 {
 	const char *no = secure_getenv("NO_COLOR"), *term = secure_getenv("TERM");

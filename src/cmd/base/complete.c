@@ -57,6 +57,8 @@ struct token {
 	size_t n;
 };
 
+/* One form of a usage: "show NAME" in "ls | show NAME". Completion compares the typed words with
+ * its tokens. */
 struct form {
 	struct token tokens[TOKENS_MAX];
 	size_t n;
@@ -92,6 +94,7 @@ static size_t token_length(const char *p)
 	return n;
 }
 
+/* "NAME..." means that the last token may stand again and again. */
 static void add_token(struct form *f, const char *p, size_t n)
 {
 	if (n >= 3 && strncmp(p + n - 3, "...", 3) == 0) {
@@ -102,6 +105,8 @@ static void add_token(struct form *f, const char *p, size_t n)
 		f->tokens[f->n++] = (struct token){ p, n };
 }
 
+/* Split a usage into its forms. Tokens beyond the bounds are dropped: completion then offers
+ * less and never fails. */
 static size_t read_forms(const char *usage, struct form forms[FORMS_MAX])
 {
 	size_t n = 0;
@@ -130,6 +135,7 @@ static size_t read_forms(const char *usage, struct form forms[FORMS_MAX])
 	return n < FORMS_MAX ? n + 1 : n;
 }
 
+/* Lower case stands for itself, upper case for a kind of value. */
 static bool is_literal(const struct token *t)
 {
 	return islower((unsigned char)t->p[0]) != 0;
@@ -167,6 +173,8 @@ static void print_literals(const struct token *t, FILE *to)
 	}
 }
 
+/* The kind of value behind a placeholder. A name alone says it for every verb, except NAME,
+ * which means another resource for each verb. */
 static enum complete_want want_of(const struct verb *v, const struct token *t)
 {
 	static const struct {
@@ -247,6 +255,8 @@ static enum complete_want complete_argument(const struct verb *v, char **words, 
 
 /* ---- options */
 
+/* Without values in the table, the placeholder of a file or folder is enough: the shell
+ * completes paths itself. */
 static enum complete_want complete_value(const struct option *o, FILE *to)
 {
 	char word[64];

@@ -23,6 +23,8 @@ static size_t read_all(int fd, char *ret, size_t cap)
 	return n;
 }
 
+/* The child prints the new authority, key included, into a pipe. The caller wipes the text: it
+ * must never be written anywhere but into the node's own file. */
 static int egress_start_make(char ret_text[NODE_CA_TEXT_MAX], size_t *ret_len, struct err *e)
 {
 	int ends[2], status = -1;
@@ -70,6 +72,7 @@ static const char *const bundles[] = {
 	"/etc/ssl/cert.pem",		      /* Alpine */
 };
 
+/* Without O_NONBLOCK the opening of a FIFO would block the start of the server. */
 static int open_read(const char *path)
 {
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -86,6 +89,8 @@ void egress_start_names(int ret_fds[2])
 	}
 }
 
+/* Its absence is not an error: a server without TLS requests to the outside needs no
+ * authorities. */
 static int open_bundle(void)
 {
 	for (size_t i = 0; i < COUNT(bundles); i++) {

@@ -22,6 +22,8 @@ static const struct option *find(const struct verb *v, const char *word, const c
 	return NULL;
 }
 
+/* Check the value against the option's own bounds. The message of an error names the bounds, and
+ * options_take() puts the option's name before it. */
 static int set_number(const struct option *o, const char *value, uint64_t *field, struct err *e)
 {
 	switch (o->kind) {
@@ -45,6 +47,8 @@ static int set_number(const struct option *o, const char *value, uint64_t *field
 	return err_set(e, ERR_SYSTEM, "option of unknown kind");
 }
 
+/* Store a value in the caller's structure. Texts and lists borrow the words of argv, so the
+ * structure lives no longer than argv does. */
 static int options_set(const struct option *o, const char *value, void *fields, struct err *e)
 {
 	void *field = (char *)fields + o->offset;
@@ -80,6 +84,8 @@ static int options_set(const struct option *o, const char *value, void *fields, 
 	return set_number(o, value, field, e);
 }
 
+/* One walk over a command line. Bit i of `given` means that row i of the verb's table was given,
+ * so a table has at most 64 rows. */
 struct parse {
 	const struct verb *v;
 	int argc, at;
@@ -105,6 +111,8 @@ static int options_take(struct parse *p, const struct option *o, const char *val
 	return 0;
 }
 
+/* The usual mistake is a misspelt name. So the message names the most similar option, if one is
+ * near enough. */
 static int options_unknown(const struct verb *v, const char *word, struct err *e)
 {
 	char name[SIMILAR_WORD_MAX + 1] = "";
@@ -135,6 +143,8 @@ static const struct option *find_letter(const struct verb *v, char letter)
 	return help;
 }
 
+/* Letters may stand together, as in -it. The first one with a value takes the rest of the word,
+ * or the next word. */
 static int take_letters(struct parse *p, const char *word, struct err *e)
 {
 	for (const char *c = word + 1; *c != '\0'; c++) {
@@ -215,6 +225,8 @@ const char *options_find(const struct verb *v, int argc, char **argv, const char
 	return found;
 }
 
+/* The text between an option's name and its argument in help and manual. A word's value is
+ * optional and must stand in the same word. */
 static const char *before_argument(const struct option *o)
 {
 	if (o->argument == NULL)
@@ -323,6 +335,8 @@ static void man_text(const char *text, FILE *to)
 	}
 }
 
+/* One line for each verb. Help, manual page and completion read the same tables, so none of them
+ * can differ from the parser. */
 static void man_synopsis(const struct verb *const *verbs, size_t n, FILE *to)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -13,6 +13,8 @@ void terminal_size(uint16_t *ret_rows, uint16_t *ret_cols)
 	*ret_cols = size.ws_col;
 }
 
+/* Make the terminal raw, if standard input is one. `master` is a PTY that terminal_resize()
+ * keeps at the same size. -1: none. */
 int terminal_start(struct terminal *t, int master, struct err *e)
 {
 	struct termios raw;

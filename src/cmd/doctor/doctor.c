@@ -3,7 +3,11 @@
  * Nothing is guessed from version numbers: a keeper is started and reports its abilities, a cell is
  * made in each profile and reports the protections in force, and the few features that no cell uses
  * so far are tried by themselves. A row needed by the standard profile is marked so, and decides
- * the exit code. */
+ * the exit code.
+ *
+ * This file has the trials, the rows and the verb. doctor_levels.c has the rows of levels and the
+ * removal of left cells. doctor_record.c keeps findings for `cordon report`. Only --clean, --record
+ * and --tests change files or cells of the machine. */
 #include "cmd/doctor/doctor.h"
 
 #include <errno.h>
@@ -38,13 +42,16 @@
 
 #define CLEAN_MS 10000 /* for the keeper of a killed trial */
 
-/* The output of a trial. Bytes beyond it are read and dropped. */
+/* Where the output of a trial is collected. Bytes beyond the buffer are read and dropped, so
+ * that a talkative program never blocks on a full pipe. */
 struct output {
 	int fd; /* owned. -1 at its end */
 	char text[4096];
 	size_t len;
 };
 
+/* In the child. It becomes `cordon run` by a call and not by execve(): the trial tests this very
+ * program. The child ends with its parent, so a killed doctor leaves no trial behind. */
 static void exec_run(const struct trial *t, const int out[2], const int errors[2], int result)
 {
 	char path[32], *argv[TRIAL_WORDS_MAX + 2] = { (char *)(uintptr_t) "--result", path };
@@ -60,6 +67,7 @@ static void exec_run(const struct trial *t, const int out[2], const int errors[2
 	_exit(run_main(n, argv));
 }
 
+/* One read. At the end of input, and after an error, the descriptor is closed and -1. */
 static void read_some(struct output *o)
 {
 	char more[4096];
@@ -77,8 +85,8 @@ static void read_some(struct output *o)
 	o->text[o->len] = '\0';
 }
 
-/* Until both ends are closed: by the command, by cordon run, and by its keeper. False: that did not
- * happen in time. */
+/* Until both ends are closed: by the command, by cordon run, and by its keeper. All three hold
+ * them, so the end also means that the cell is gone. False: that did not happen in time. */
 static bool read_all(struct output *a, struct output *b, uint64_t end_ns)
 {
 	while (a->fd >= 0 || b->fd >= 0) {
@@ -98,7 +106,8 @@ static bool read_all(struct output *a, struct output *b, uint64_t end_ns)
 	return true;
 }
 
-/* The last line is the reason, without the program's name. */
+/* Split stderr in two: the last line becomes the reason, without the program's name. The lines
+ * before come from the engine or the guest's console. */
 static void split_errors(struct output *o, struct trial_result *ret)
 {
 	static const char name[] = "cordon: ";
@@ -116,6 +125,8 @@ static void split_errors(struct output *o, struct trial_result *ret)
 	(void)snprintf(ret->why, sizeof(ret->why), "%.250s", line);
 }
 
+/* Write the reason of a failure. A program that ended well but printed another text has failed,
+ * too: only its output proves that it ran in the cell. */
 static void doctor_judge(const struct trial *t, int status, bool in_time, struct output *out,
 			 struct output *errors, struct trial_result *ret)
 {
@@ -136,6 +147,8 @@ static void doctor_judge(const struct trial *t, int status, bool in_time, struct
 			       WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
+/* The time bound holds for the whole trial. After SIGKILL the output is read again until its
+ * end: the killed child's keeper closes it when it has removed the cell. */
 static void wait_and_judge(const struct trial *t, pid_t pid, int out, int errors,
 			   struct trial_result *ret)
 {
@@ -156,6 +169,9 @@ static void wait_and_judge(const struct trial *t, pid_t pid, int out, int errors
 	fd_close(e.fd);
 }
 
+/* Every descriptor made here is closed before the return. The result file is a memory file, so a
+ * trial leaves nothing on disk. *ret is a failure with a reason wherever a step before the child
+ * fails. */
 void trial_run(const struct trial *t, struct trial_result *ret)
 {
 	OWN_FD result = memfd_create("result", MFD_CLOEXEC);
@@ -189,8 +205,14 @@ void trial_run(const struct trial *t, struct trial_result *ret)
 		ret->can_redirect = strstr(json, "\"egress_redirect\":true") != NULL;
 }
 
+/* ---- rows. Each check calls row() once for each feature. A row has a group and a name, which
+ * scripts look for, whether the feature works, whether the standard profile needs it, a detail
+ * for people, and the help for a missing one. */
 #define SAID "a program ran in a cell" /* by the program of a trial */
 
+/* The rows so far. The verdict counts them, so every row goes through any_row(). One of `object`
+ * and `collected` takes their text: the object with --json, else the collected text. The program
+ * runs one command, so these are static. */
 static unsigned missing_needed, missing;
 static FILE *collected;
 static struct json *object;
@@ -205,6 +227,7 @@ struct json *doctor_json(void)
 	return object;
 }
 
+/* Below a row, each line with a bar before it. trial_result says which bytes are escaped. */
 static void print_console(const char *text)
 {
 	(void)fprintf(doctor_out(), "%-34s its engine or guest printed last:\n", "");
@@ -216,6 +239,7 @@ static void print_console(const char *text)
 	}
 }
 
+/* The members of a row in --json. `cordon report` reads the recorded form (doc/audit.md). */
 static void add_row(const char *group, const char *name, bool ok, bool needed, const char *detail,
 		    const char *help, const char *console)
 {
@@ -231,6 +255,8 @@ static void add_row(const char *group, const char *name, bool ok, bool needed, c
 	json_close(object, '}');
 }
 
+/* Every row passes here. A row that is missing and needed makes the exit code 1, any other
+ * missing row changes only the first line of the output. */
 static void any_row(const char *group, const char *name, bool ok, bool needed, const char *detail,
 		    const char *help, const char *console)
 {
@@ -263,7 +289,8 @@ void doctor_row(const char *group, const char *name, bool ok, const char *detail
 	any_row(group, name, ok, false, detail, help, console);
 }
 
-/* Run a program in a cell of this profile. */
+/* Run a program in a cell of this profile. The bound is the program's own timeout and the time
+ * for all else around it. */
 static void try_cell(const char *profile, struct trial_result *ret)
 {
 	const struct trial t = {
@@ -275,6 +302,9 @@ static void try_cell(const char *profile, struct trial_result *ret)
 	trial_run(&t, ret);
 }
 
+/* The rows about protections. The standard profile's trial also tells whether a cell's
+ * connections can be redirected. Its result is kept: the row of level container reports the same
+ * trial. */
 static void check_restrictions(const struct cell_restrictions *w, struct trial_result *standard)
 {
 	struct trial_result locked;
@@ -313,7 +343,8 @@ static void check_restrictions(const struct cell_restrictions *w, struct trial_r
 	    "second restriction");
 }
 
-/* cordon serve raises its own to the hard one. */
+/* cordon serve raises its own to the hard one. So the hard limit counts here, compared with the
+ * need of a server with NOFILE_SESSIONS sessions. */
 static void check_descriptors(void)
 {
 	struct rlimit limit = { 0 };
@@ -332,6 +363,9 @@ static void check_descriptors(void)
 	    "node_max_sessions lower");
 }
 
+/* The resource limits that the keeper can enforce here. Only root needs them: an ordinary user
+ * may have no cgroup, and `cordon run` then leaves out the default limits. The advice follows
+ * from the place of this process in the cgroup tree. */
 static void check_limits(const struct cell_restrictions *w)
 {
 	static const struct {
@@ -363,7 +397,8 @@ static void check_limits(const struct cell_restrictions *w)
 	check_descriptors();
 }
 
-/* Check the needs of session disks: each is tried or read, none is changed. */
+/* Check the needs of session disks: each is tried or read, none is changed. The row names only
+ * the first missing part. */
 static void check_disks(const struct cell_restrictions *w)
 {
 	OWN_FD loop = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
@@ -384,7 +419,8 @@ static void check_disks(const struct cell_restrictions *w)
 			: "install e2fsprogs");
 }
 
-/* cordon-cache has a user of its own, if there is one. */
+/* cordon-cache has a user of its own, if there is one. Without that user the cache works, but
+ * shares its files with the processes of cordon-egress. */
 static void check_cache(const struct cell_restrictions *w)
 {
 	bool ok = w->rootless || getpwnam("cordon-cache") != NULL;
@@ -396,7 +432,8 @@ static void check_cache(const struct cell_restrictions *w)
 	    "useradd --system --shell /usr/sbin/nologin cordon-cache, or set cache_user");
 }
 
-/* cordon-notary has a user of its own, if there is one. */
+/* cordon-notary has a user of its own, if there is one. It holds the signing keys of the audit
+ * log, so no other program should run as the same user. */
 static void check_notary(const struct cell_restrictions *w)
 {
 	bool ok = w->rootless || getpwnam("cordon-notary") != NULL;
@@ -408,6 +445,8 @@ static void check_notary(const struct cell_restrictions *w)
 	    "useradd --system --shell /usr/sbin/nologin cordon-notary, or set notary_user");
 }
 
+/* The standard profile needs no storage feature, so these rows never decide the exit code. The
+ * keeper reports some of them, the others are looked for here. */
 static void check_storage(const struct cell_restrictions *w)
 {
 	struct statfs fs;
@@ -427,6 +466,7 @@ static void check_storage(const struct cell_restrictions *w)
 	check_notary(w);
 }
 
+/* The template host shows the machine's /usr, so a missing program is missing in cells, too. */
 static void check_programs(void)
 {
 	static const char *const programs[] = { "bash", "python3", "git", "curl", "node", "sudo" };
@@ -440,6 +480,8 @@ static void check_programs(void)
 	}
 }
 
+/* The groups in their printed order. Without a keeper no restriction can be known, so the groups
+ * that depend on one are left out. */
 static void check_all(const struct doctor_options *o)
 {
 	struct trial_result standard = { .why = "no keeper could be started" };
@@ -463,7 +505,8 @@ static void check_all(const struct doctor_options *o)
 	check_programs();
 }
 
-/* All rows, with the verdict above them. Without memory for that the rows come first. */
+/* All rows, with the verdict above them: the rows are collected in memory until the verdict is
+ * known. Without memory for that the rows come first. */
 static void print_rows(const struct doctor_options *o)
 {
 	char *text = NULL;
@@ -487,6 +530,8 @@ static void print_rows(const struct doctor_options *o)
 
 #define JSON_MAX (4U << 20)
 
+/* All rows as one object. Nothing is printed if it does not fit: half an answer would read as a
+ * whole one. With --record the object goes to a file instead of standard output. */
 static int print_json(const struct doctor_options *o, const struct utsname *machine)
 {
 	struct json j;
@@ -519,6 +564,9 @@ static int print_json(const struct doctor_options *o, const struct utsname *mach
 	return !ok ? EXIT_CORDON : missing_needed == 0 ? 0 : 1;
 }
 
+/* Three ways to go: --clean excludes all trials. --tests alone records the results of tests, and
+ * with --record the trials follow. All else is a run of the trials, printed as rows or as one
+ * object. */
 static int doctor_main(int argc, char **argv)
 {
 	struct doctor_options o = { .trial_ms = 60000 };
@@ -555,6 +603,8 @@ static int doctor_main(int argc, char **argv)
 	return missing_needed == 0 ? 0 : 1;
 }
 
+/* ---- the verb. --quick leaves out the guests. Cells are always tried, because they take
+ * milliseconds. */
 #define FIELD(name) offsetof(struct doctor_options, name)
 
 /* clang-format off */

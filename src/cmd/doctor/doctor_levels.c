@@ -38,6 +38,8 @@
 #define ROUNDS 20
 #define ROUND_MS 100
 
+/* One cell with the shell commands that remove it. A person may paste them into a shell.
+ * orphans_find() has left out every path with other than plain characters. */
 static void print_cell(const struct orphan *c)
 {
 	(void)fprintf(doctor_out(), "cell      %-18s      ", c->id[0] == '\0' ? "?" : c->id);
@@ -55,6 +57,7 @@ static void print_cell(const struct orphan *c)
 	(void)fprintf(doctor_out(), "\n");
 }
 
+/* Cells first, then the cgroups of gone servers. */
 static void print_each(const struct orphans *o)
 {
 	FILE *to = doctor_out();
@@ -99,6 +102,8 @@ static void add_cells(struct json *j, const struct orphans *o, size_t alive, boo
 	json_close(j, '}');
 }
 
+/* The summary for people. Without --cells it ends with the two commands that go further, and
+ * with the reason for caution. */
 static void print_cells(const struct orphans *o, size_t alive, bool all)
 {
 	if (o->n > 0 || o->ngroups > 0)
@@ -140,7 +145,9 @@ void doctor_cells(bool all)
 
 /* ---- removal */
 
-/* The process may have ended, and its number be another's: it is held first, then looked at. */
+/* The process may have ended, and its number be another's: it is held by a pidfd first, then
+ * looked at, and the signal goes to the pidfd. A process with another name is left alone, and
+ * that is no error. */
 static int kill_pid1(pid_t pid, struct err *e)
 {
 	OWN_FD fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -156,6 +163,8 @@ static int kill_pid1(pid_t pid, struct err *e)
 	return 0;
 }
 
+/* A cgroup can be removed when its last process has been reaped, which takes a moment after
+ * SIGKILL. Success if another process removed it in between. */
 static int remove_dir(const char *path, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = CLEAN_MS * 1000000L };
@@ -170,6 +179,8 @@ static int remove_dir(const char *path, struct err *e)
 	return err_sys(e, "rmdir %.200s", path);
 }
 
+/* PID 1 first: its end kills every other process of the cell. A folder that is not empty stays,
+ * and the error names it. */
 static int clean_cell(const struct orphan *c, struct err *e)
 {
 	if (c->pid1 != 0 && kill_pid1(c->pid1, e) < 0)
@@ -180,12 +191,14 @@ static int clean_cell(const struct orphan *c, struct err *e)
 	return 0;
 }
 
+/* Print the result of one removal. Return whether it succeeded. */
 static bool doctor_levels_report(const char *what, const char *name, int done, const struct err *e)
 {
 	(void)printf("%-9s %-23s %s\n", what, name, done == 0 ? "removed" : e->msg);
 	return done == 0;
 }
 
+/* Without names every cell is meant. */
 static bool is_named(const struct orphan *c, int n, char **names)
 {
 	for (int i = 0; i < n; i++)
@@ -220,6 +233,8 @@ static int clean_once(int n, char **names, bool *ret_all, struct err *e)
 	return found;
 }
 
+/* Rounds repeat until one finds nothing, because a keeper that has just ended may still lock a
+ * part. A failed removal ends them: the next round would fail again. */
 int doctor_clean(int n, char **names)
 {
 	const struct timespec pause = { .tv_nsec = ROUND_MS * 1000000L };
@@ -239,6 +254,8 @@ int doctor_clean(int n, char **names)
 	return found == 0 && all ? 0 : 1;
 }
 
+/* ---- the trials of the levels. Each guest prints a text of its own, so that an output of
+ * another trial cannot pass. */
 #define SAID "a program ran in gVisor" /* by the program of the trial */
 #define VERSION_LINE "cordon-init " CORDON_VERSION "\n"
 #define USERS "root:x:0:0::/:/\nuser:x:1000:1000::/:/\n"
@@ -253,6 +270,8 @@ static void level_row(const char *name, const struct trial_result *r, const char
 	doctor_row("level", name, r->ok, r->ok ? text : r->why, "", r->ok ? "" : r->console);
 }
 
+/* The row of a level whose needs were found, but where no program ran. It counts as good:
+ * --quick asks for the needs only. */
 static void found_row(const char *name, const char *detail)
 {
 	char text[256];
@@ -269,6 +288,8 @@ static unsigned bound_of(const struct doctor_options *o)
 
 /* ---- gvisor */
 
+/* gVisor runs on the machine's own files, so the trial needs no root image. Its options end with
+ * --runsc only if the caller named one. */
 static void try_gvisor(const struct doctor_options *o, const char *note)
 {
 	char wait[32];
@@ -290,6 +311,7 @@ static void try_gvisor(const struct doctor_options *o, const char *note)
 	level_row("gvisor", &r, note);
 }
 
+/* The programs of the level first. Only a possible level is tried, and only without --quick. */
 static void check_gvisor(const struct doctor_options *o)
 {
 	struct level_machine machine;
@@ -308,6 +330,8 @@ static void check_gvisor(const struct doctor_options *o)
 
 /* ---- microvm */
 
+/* Copy with the mode of a program. The target must not exist: the directory is new and belongs
+ * to this process. */
 static int copy_program(int root, const char *path, struct err *e)
 {
 	OWN_FD from = open(path, O_RDONLY | O_CLOEXEC);
@@ -343,6 +367,8 @@ static int make_root(const char *dir, struct err *e)
 	return copy_program(root, program, e);
 }
 
+/* The command is the one program of the root. Its version line proves that this build's
+ * cordon-init ran in the guest. */
 static void run_guest(const struct doctor_options *o, const char *state_dir, const char *root,
 		      const char *note)
 {
@@ -361,6 +387,8 @@ static void run_guest(const struct doctor_options *o, const char *state_dir, con
 	level_row("microvm", &r, note);
 }
 
+/* The directory is removed in every case. mkdtemp() lets only the caller in, but it becomes "/"
+ * in the guest, where other users enter it. */
 static void try_microvm(const struct doctor_options *o, const char *state_dir, const char *note)
 {
 	char root[] = "/tmp/cordon-doctor-XXXXXX";
@@ -378,6 +406,8 @@ static void try_microvm(const struct doctor_options *o, const char *state_dir, c
 	rmtree(AT_FDCWD, root);
 }
 
+/* The setting's default depends on the user: root has a system-wide directory, others have one
+ * in their home. */
 const char *doctor_state_dir(void)
 {
 	static struct config config;
@@ -388,7 +418,8 @@ const char *doctor_state_dir(void)
 	return config.state_dir;
 }
 
-/* The template that sessions have by default, before one needs its image. */
+/* The template that sessions have by default, before one needs its image. Its size is estimated
+ * from the files of this machine, because making the image takes minutes. */
 static void check_host_template(const char *state_dir)
 {
 	uint64_t bytes = 0, room = host_size_room(state_dir);
@@ -410,6 +441,8 @@ static void check_host_template(const char *state_dir)
 		"");
 }
 
+/* The rows of level microvm: the level, the room for its template, and the speed. The last one
+ * is no condition: without KVM guests run, but slowly. */
 static void check_microvm(const struct doctor_options *o)
 {
 	const char *state_dir = o->state_dir == NULL ? doctor_state_dir() : o->state_dir;
@@ -435,6 +468,8 @@ static void check_microvm(const struct doctor_options *o)
 		   "");
 }
 
+/* The container level has no trial of its own: check_restrictions() has tried the standard
+ * profile before, and its result and time are shown again here. */
 void doctor_levels(const struct doctor_options *o, const struct trial_result *container)
 {
 	level_row("container", container, cell_level_of(CELL_CONTAINER)->separated);

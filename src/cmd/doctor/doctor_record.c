@@ -23,6 +23,8 @@
 #include "lib/base/sha256.h"
 #include "lib/json/json_read.h"
 
+/* The folder, and the bounds of a test log: its size, the nesting of a line, and how many failed
+ * tests with how many bytes of name are kept. */
 #define FOLDER "evidence"
 #define LOG_MAX ((off_t)1 << 30)
 #define LINE_DEPTH 16
@@ -30,6 +32,8 @@
 #define NAME_MAX_SHOWN 200
 #define SUMMARY_MAX (48U << 10)
 
+/* Return the open folder, made if need be. It is refused unless only the caller can write to it:
+ * its owner could exchange a file between two steps. */
 static int open_folder(const char *state_dir, struct err *e)
 {
 	OWN_FD state = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -49,6 +53,7 @@ static int open_folder(const char *state_dir, struct err *e)
 	return TAKE_FD(dir);
 }
 
+/* Replace a file as a whole. A reader sees the old or the new text, also after a crash. */
 static int doctor_record_put(int dir, const char *name, const char *text, size_t len, struct err *e)
 {
 	char part[64];
@@ -80,17 +85,22 @@ int doctor_record(const char *state_dir, const char *name, const char *text, siz
 
 /* ---- results of tests */
 
+/* The results that Meson knows. From BAD_FROM on the test has failed, and its name is kept. */
 static const char *const results[] = { "OK",	"EXPECTEDFAIL",	  "SKIP",
 				       "FAIL",	"UNEXPECTEDPASS", "TIMEOUT",
 				       "ERROR", "INTERRUPT" };
 #define BAD_FROM 3 /* from there on a test has failed */
 
+/* Counted while the lines are read. `failed` holds at most FAILED_SHOWN names, nfailed counts
+ * all. */
 struct summary {
 	unsigned tests, with[COUNT(results)];
 	struct json failed; /* the list */
 	unsigned nfailed;
 };
 
+/* One line of the log is one JSON object. A line without name or known result is an error: a
+ * report must not count fewer tests than ran. */
 static int add_line(struct summary *s, const char *line, size_t len, struct err *e)
 {
 	struct json_value root, word, name;
@@ -117,6 +127,7 @@ static int add_line(struct summary *s, const char *line, size_t len, struct err 
 	return read;
 }
 
+/* The log is a mapped file, so it has no NUL at its end. */
 static int add_lines(struct summary *s, const char *text, size_t len, struct err *e)
 {
 	const char *end = text + len;
@@ -134,6 +145,8 @@ static int add_lines(struct summary *s, const char *text, size_t len, struct err
 	return s->tests > 0 ? 0 : err_set(e, ERR_INVALID, "it has no results of tests");
 }
 
+/* The digest names the log from which the numbers come, so that a reader of the report can check
+ * them against the file. */
 static int record_summary(const char *state_dir, const struct summary *s, const struct stat *st,
 			  const char sha256[])
 {
@@ -158,12 +171,15 @@ static int record_summary(const char *state_dir, const struct summary *s, const 
 	return done;
 }
 
+/* Every refusal of a test log names the file. Return the exit code. */
 static int doctor_record_refuse(const char *path, const struct err *e)
 {
 	(void)fprintf(stderr, "cordon doctor: %s: %s\n", path, e->msg);
 	return EXIT_CORDON;
 }
 
+/* The whole log is mapped, read line by line and hashed. Its size is bounded, and a device or
+ * pipe is refused, because the digest must be that of one file. */
 int doctor_record_tests(const char *state_dir, const char *path)
 {
 	OWN_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

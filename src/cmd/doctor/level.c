@@ -1,5 +1,7 @@
-/* level.c - `cordon level`: see level.h. Packages are installed by apt-get. The kernel of guests
- * comes as with `cordon guest install`. Existing parts are left alone. */
+/* level.c - `cordon level`, `cordon guest` and `cordon profile`: see level.h. Packages are
+ * installed by apt-get. The kernel of guests comes as with `cordon guest install`. Existing
+ * parts are left alone. No server is asked: the answers are about this machine and a state
+ * directory. A running server reads the installed parts at its next start. */
 #include "cmd/doctor/level.h"
 
 #include <errno.h>
@@ -27,6 +29,7 @@
 
 /* ---- `cordon guest`. The installation itself is in src/cell/kernel. */
 
+/* The options of `cordon guest`. Their words are borrowed from argv. */
 struct guest_options {
 	const char *state_dir, *deb, *initramfs;
 	bool json;
@@ -44,6 +47,8 @@ static const struct option guest_verb_options[] = {
 	{ "json", NULL, OPTION_FLAG, GUEST_FIELD(json), 0, 0, "shows it as one JSON object" },
 };
 
+/* --deb avoids the download. The text says where the kernel is, because a server with another
+ * state directory does not find it. */
 static int guest_verb_install(const struct guest_options *o, struct err *e)
 {
 	struct guest_manifest m;
@@ -110,6 +115,8 @@ static int guest_show(int dir, bool as_json, struct err *e)
 	return 0;
 }
 
+/* A short copy is an error: half an initramfs does not boot. sendfile() may stop before the end,
+ * so the loop counts. */
 static int copy_out(int from, const char *path, struct err *e)
 {
 	OWN_FD to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -124,6 +131,8 @@ static int copy_out(int from, const char *path, struct err *e)
 	return 0;
 }
 
+/* The initramfs holds this installation's cordon-init. Real guests boot the same bytes, so a
+ * person can look for faults with them. */
 static int write_initramfs(int dir, const char *path, struct err *e)
 {
 	struct guest_files f;
@@ -142,6 +151,7 @@ static int write_initramfs(int dir, const char *path, struct err *e)
 	return result;
 }
 
+/* `cordon guest` without install: shows the manifest, or writes the initramfs. */
 static int level_look(const struct guest_options *o, struct err *e)
 {
 	int dir = -1;
@@ -153,7 +163,9 @@ static int level_look(const struct guest_options *o, struct err *e)
 				    : guest_show(held, o->json, e);
 }
 
-/* For `cordon guest` and `cordon level`. Wrong use has a code of its own. */
+/* For `cordon guest`, `cordon level` and `cordon profile`: print the error and return the exit
+ * code. Wrong use has a code of its own, so that scripts can tell a misspelt option from a level
+ * that this machine cannot have. */
 static int level_fail(const struct verb *v, const struct err *e, bool is_usage)
 {
 	(void)fprintf(stderr, "cordon %s: %s\n", v->name, e->msg);
@@ -181,6 +193,8 @@ static int read_words(int argc, char **argv, struct guest_options *o, bool *ret_
 	return 0;
 }
 
+/* The options are the same before and behind "install". --help is looked for first, so that it
+ * works beside anything else. */
 static int guest_main(int argc, char **argv)
 {
 	static struct config config;
@@ -226,6 +240,8 @@ const struct verb guest_verb = {
 	.run = guest_main,
 };
 
+/* ---- `cordon profile` prints the table seccomp_names. tools/gen-seccomp writes it from
+ * syscalls.def, together with the filter itself, so the printed answers and the filter agree. */
 struct profile_options {
 	bool json, help;
 };
@@ -237,6 +253,7 @@ static const struct option profile_options[] = {
 	  "shows this help" },
 };
 
+/* The answer to a call outside the table is always enosys. */
 static int profile_json(bool locked)
 {
 	struct json j;
@@ -300,6 +317,8 @@ const struct verb profile_verb = {
 	.run = profile_main,
 };
 
+/* ---- `cordon level`. Each level has one row of `install`, which changes nothing if its parts
+ * exist, and one line of `show`. apt-get gets packages, and only root may run it. */
 #define WORDS_MAX 24
 
 struct level_options {
@@ -337,6 +356,7 @@ static int apt_install(const char *release, const char *const *packages, struct 
 	return guest_tool_run(&t, e);
 }
 
+/* An old list of packages names versions that the mirror has removed. */
 static int apt_update(struct err *e)
 {
 	static const char *const argv[] = { "apt-get", "-qq", "update", NULL };
@@ -362,7 +382,8 @@ static void level_backports(char *ret, size_t cap)
 	(void)snprintf(ret, cap, "%.*s-backports", (int)strcspn(at, "\n\""), at);
 }
 
-/* apt-get's words for a release missing in its sources. */
+/* apt-get's words for a release missing in its sources. They are the only sign: its exit code is
+ * the same for every error. */
 #define NO_RELEASE "is invalid for APT::Default-Release"
 
 static int no_backports(const char *release, struct err *e)
@@ -376,7 +397,9 @@ static int no_backports(const char *release, struct err *e)
 		       why, release, release);
 }
 
-/* By the lists that apt has. Then by new ones. Then of the backports. */
+/* First by the lists that apt has. Then by new lists. Then from the backports of the release,
+ * where Debian has newer versions. The caller gets the error of the last try without backports,
+ * or the line to add where apt has no backports. */
 static int get_packages(const char *const *packages, struct err *e)
 {
 	char release[64];
@@ -405,6 +428,7 @@ static int get_packages(const char *const *packages, struct err *e)
 
 /* ---- gvisor */
 
+/* A program that fails runsc_check() does not count. */
 static bool has_runsc(void)
 {
 	uint32_t release;
@@ -417,6 +441,7 @@ static bool has_runsc(void)
 	return runsc_check(fd, &release, &e) == 0;
 }
 
+/* Debian has runsc. No other source is used: the package manager verifies its origin. */
 static int install_gvisor(const struct level_options *o, struct err *e)
 {
 	static const char *const packages[] = { "runsc", NULL };
@@ -426,6 +451,8 @@ static int install_gvisor(const struct level_options *o, struct err *e)
 
 /* ---- microvm */
 
+/* A folder without a readable manifest counts as no kernel, so a half-finished installation is
+ * done again. */
 static bool has_kernel(const char *state_dir)
 {
 	struct guest_manifest m;
@@ -438,6 +465,8 @@ static bool has_kernel(const char *state_dir)
 	return guest_manifest_read(held, &m, &e) == 0;
 }
 
+/* QEMU and the unpackers first, because the unpacking of the kernel package needs them. Only
+ * missing programs are installed. --deb replaces an existing kernel. */
 static int install_microvm(const struct level_options *o, struct err *e)
 {
 	static const struct {
@@ -466,7 +495,9 @@ static int install_microvm(const struct level_options *o, struct err *e)
 
 /* ---- the present state */
 
-/* Show the disk space of the template host at level microvm, before a session needs it. */
+/* Show the disk space of the template host at level microvm, before a session needs it. Too
+ * little room is an error of `install`: the first session would otherwise be the one that fails,
+ * after minutes. */
 static int show_host(const char *state_dir, struct err *e)
 {
 	uint64_t bytes, room = host_size_room(state_dir);
@@ -484,6 +515,8 @@ static int show_host(const char *state_dir, struct err *e)
 		       "storage_dir to a larger disk, or use a smaller template");
 }
 
+/* Print one line. An impossible level is an error with the reason, which `install` reports and
+ * `show` ignores. */
 static int level_show(enum cell_level_id level, const char *state_dir, struct err *e)
 {
 	struct level_machine m;
@@ -500,6 +533,7 @@ static int level_show(enum cell_level_id level, const char *state_dir, struct er
 		       cell_level_of(level)->name, s->why);
 }
 
+/* The levels in the order of the table. A level's note says how it would run, or why it cannot. */
 static int show_json(const char *state_dir, struct err *e)
 {
 	const struct cell_level *l;
@@ -537,6 +571,7 @@ static int show_all(const struct level_options *o, struct err *e)
 	return 0;
 }
 
+/* Success is the state afterwards and not the end of apt-get: the level must be possible now. */
 static int level_install(const struct cell_level *l, const struct level_options *o, struct err *e)
 {
 	if ((l->id == CELL_GVISOR ? install_gvisor : install_microvm)(o, e) < 0 ||
@@ -549,6 +584,7 @@ static int level_install(const struct cell_level *l, const struct level_options 
 	return 0;
 }
 
+/* The words "install LEVEL" stand before the options. */
 static int level_main(int argc, char **argv)
 {
 	static struct config config;

@@ -53,7 +53,8 @@ static void print_path(const char *path, FILE *to)
 	}
 }
 
-/* *whole: the end was seen. Nothing may follow it. */
+/* Every refused record ends the list: diff_record_parse() knows exactly the records that the
+ * keeper and the built-in diff write. *whole: the end was seen. Nothing may follow it. */
 static int print_record(const char *text, FILE *to, bool *whole, struct err *e)
 {
 	struct diff_record r = { 0 };
@@ -80,6 +81,8 @@ static int print_record(const char *text, FILE *to, bool *whole, struct err *e)
 	return 0;
 }
 
+/* Memory holds a few records at a time. The cell chooses the names and their number, so a record
+ * and the whole list have bounds. */
 int diff_print(int fd, FILE *to, struct err *e)
 {
 	OWN_MEM char *text = malloc(RECORD_MAX);

@@ -36,8 +36,9 @@ static int run_failed(struct run *r, bool user_fault)
 	return -1;
 }
 
-/* ---- waits for the end of the command: relays its streams, passes signals on, ends it
- * when its time has ended. */
+/* ---- waits for the end of the command: relays its streams, passes signals on, ends it when its
+ * time has ended. The cell is destroyed afterwards in every case, so no wait in here has to
+ * succeed. */
 
 /* How much later than PID 1 cordon ends the command. A guest may be slow, and lists changes only of
  * a command that it has ended itself. */
@@ -79,6 +80,8 @@ static void run_resize(struct run *r)
 			"a dead cell shows by itself");
 }
 
+/* Signals to cordon mean the command. Only SIGWINCH has a meaning for the terminal. A command
+ * may ignore a signal. SIGKILL ends cordon itself, and the keeper then destroys the cell. */
 static void forward_signal(struct run *r)
 {
 	struct signalfd_siginfo info;
@@ -113,6 +116,7 @@ static int backstop_ms(const struct run *r)
 	return limit - spent > 60000 ? 60000 : (int)(limit - spent);
 }
 
+/* Its only task is to interrupt blocking calls with EINTR. SIG_IGN would not do so. */
 static void wake_up(int sig)
 {
 }
@@ -155,6 +159,7 @@ static int run_wait(struct run *r, struct err *e)
 		struct pollfd fds[RELAY_POLLS + 4] = { 0 };
 		size_t n = relay_wants(&r->relay, fds);
 		enum agent_type type;
+		/* PID 1 did not end the command in time, so the caller destroys the cell. */
 		struct agent_event v;
 		int got, wait_ms = backstop_ms(r);
 
@@ -168,12 +173,15 @@ static int run_wait(struct run *r, struct err *e)
 		fds[n + 3] = (struct pollfd){ .fd = r->net.sock, .events = POLLIN };
 		if (poll(fds, n + 4, wait_ms) < 0 && errno != EINTR)
 			return err_sys(e, "poll");
+		/* A dead keeper comes first: without it the end of the cell is not enforced. */
 		if (fds[n + 2].revents != 0)
 			return err_set(e, ERR_SYSTEM, "the keeper died");
 		if (fds[n + 1].revents != 0)
 			forward_signal(r);
 		if (fds[n + 3].revents != 0)
 			run_net_receive(&r->net);
+		/* EXITED may arrive while output still waits in the pipes. relay_drain() takes
+		 * the rest later. */
 		relay_turn(&r->relay, fds, n);
 		hang_up(r);
 		if (fds[n].revents == 0)
@@ -295,6 +303,8 @@ static int start_failure(struct run *r, const struct agent_event *v, struct err 
 	return run_failed(r, false);
 }
 
+/* Take over the descriptors that came with STARTED. The request alone decides their number:
+ * three pipes, two for the terminal in a guest, one PTY. */
 static int take_stdio(struct run *r, struct err *e)
 {
 	int *fds = r->agent.fds;
@@ -429,6 +439,9 @@ static int run_cell_limits(struct run *r, struct err *e)
 	return 0;
 }
 
+/* A limit that this machine cannot enforce is 0 in the request, which means none.
+ * run_cell_limits() has refused those that the user asked for, unless --best-effort allows to go
+ * without. */
 static void fill_create(struct run *r, struct keeper_create *c)
 {
 	const struct run_options *o = &r->o;
@@ -525,6 +538,7 @@ static int run_cell_changes(struct run *r, struct err *e)
 	return diff_print(from, stdout, e);
 }
 
+/* Ask for the destruction and wait for the answer, which also has the disk use. */
 static int run_cell_destroy(struct run *r, struct err *e)
 {
 	struct keeper_named request = { .op = KEEPER_DESTROY };
@@ -543,6 +557,8 @@ static int run_cell_destroy(struct run *r, struct err *e)
 
 /* ---- the order of the parts */
 
+/* From the start of the command to its end, and its list of changes. The cell exists before and
+ * after. */
 static int use_cell(struct run *r, struct err *e)
 {
 	r->started_ns = clock_now_ns();
@@ -561,6 +577,8 @@ static int use_cell(struct run *r, struct err *e)
 	return 0;
 }
 
+/* Once the cell is made, it is destroyed in every case. An error of the command counts more than
+ * one of the destruction. */
 static int with_keeper(struct run *r, struct err *e)
 {
 	struct err later = { 0 };
@@ -590,6 +608,8 @@ static int with_keeper(struct run *r, struct err *e)
 	return result;
 }
 
+/* Checks of the command line come first, so that wrong use starts no process. All that the
+ * keeper's start and later steps opened is closed here, also after an error. */
 static int run(struct run *r, struct err *e)
 {
 	const struct node_ca *authority = NULL;
@@ -620,6 +640,8 @@ static int run(struct run *r, struct err *e)
 	return result;
 }
 
+/* After this each part can be released, whether or not it was used. The id is random, because
+ * commands that run at the same time share one cgroup tree. */
 static void run_init(struct run *r)
 {
 	uint64_t random = 0;
@@ -654,6 +676,8 @@ static int open_result(const struct run_options *o, int *ret_fd, struct err *e)
 	return 0;
 }
 
+/* The exit code follows from r.outcome alone (run_result.h), so the result file and the exit
+ * code always agree. */
 int run_main(int argc, char **argv)
 {
 	static struct run r; /* large: the relay's buffers */

@@ -56,6 +56,8 @@ struct print {
 	uint64_t hash, bytes;
 };
 
+/* No byte of a file is read, because /usr has gigabytes. `bytes` estimates the image size: whole
+ * blocks of 4096 bytes, and 512 for each inode. */
 static void add_stat(struct print *p, const struct stat *st)
 {
 	const uint64_t parts[] = { st->st_ino, st->st_mode, (uint64_t)st->st_size,
@@ -90,6 +92,7 @@ static int add_tree(struct print *p, int parent, const char *name, unsigned dept
 	return result;
 }
 
+/* FORMAT is part of the hash, so a new form makes new images. */
 static int run_guest_fingerprint(const struct template *t, struct print *ret, struct err *e)
 {
 	*ret = (struct print){ .hash = FNV_START + FORMAT };
@@ -103,6 +106,7 @@ static int run_guest_fingerprint(const struct template *t, struct print *ret, st
 
 /* ---- making */
 
+/* cordon-storage writes its own message, so only success or failure is left to tell. */
 static int wait_for_tool(pid_t pid, struct err *e)
 {
 	int status;
@@ -138,6 +142,8 @@ static int make_image(const struct template *t, uint64_t max, int image, struct 
 	return wait_for_tool(pid, e);
 }
 
+/* The image was written through this descriptor. The engine gets another one, which cannot
+ * write. */
 static int run_guest_reopen(int fd, int *ret, struct err *e)
 {
 	char path[32];
@@ -147,6 +153,7 @@ static int run_guest_reopen(int fd, int *ret, struct err *e)
 	return *ret < 0 ? err_sys(e, "open the root image") : 0;
 }
 
+/* The file has no name, so nothing stays if this process ends before it is whole. */
 static int make_in(int cache, const struct template *t, uint64_t max, int *ret, struct err *e)
 {
 	*ret = openat(cache, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -157,6 +164,7 @@ static int make_in(int cache, const struct template *t, uint64_t max, int *ret, 
 
 /* ---- where it comes from */
 
+/* A running guest holds its image open, so the removal of the name does not disturb it. */
 static void remove_others(int folder, const char *name)
 {
 	int fd = openat(folder, ".", DIR_FLAGS | O_CLOEXEC);
@@ -183,6 +191,8 @@ static void tell_making(uint64_t bytes)
 			      bytes >> 20);
 }
 
+/* Return the kept image for these files, or make it. Two processes may make it at the same time:
+ * both images are whole, the first link stays, and EEXIST is no error. */
 static int open_kept(const struct template *host, int *ret, struct err *e)
 {
 	char name[32], path[32];
@@ -219,6 +229,7 @@ static int open_kept(const struct template *host, int *ret, struct err *e)
 	return run_guest_reopen(image, ret, e);
 }
 
+/* The image of a directory is made for each command and not kept. */
 static int open_directory(int dir, int *ret, struct err *e)
 {
 	struct template t = { .nlayers = 1, .fds = { dir } };
@@ -232,6 +243,7 @@ static int open_directory(int dir, int *ret, struct err *e)
 	return result < 0 ? -1 : run_guest_reopen(image, ret, e);
 }
 
+/* The magic number refuses a wrong file here, before a guest fails to boot from it. */
 static int open_path(const char *path, int *ret, struct err *e)
 {
 	uint32_t magic = 0;
@@ -277,6 +289,8 @@ static int root_image_open(const char *from, const struct template *host, int *r
 #define LIST_MAX (256U << 20)
 #define EVENTS_MAX 64 /* before the answer, of killed programs */
 
+/* Start the built-in program. Events of killed programs may come before its answer, so a bounded
+ * number is skipped. */
 static int run_guest_start(struct run *r, struct agent_event *ret_started, struct err *e)
 {
 	static const char name[] = "diff";
@@ -306,6 +320,7 @@ static int run_guest_start(struct run *r, struct agent_event *ret_started, struc
 		       "internal protocol error: the guest's agent does not answer");
 }
 
+/* The guest may send slowly or without end, so time and bytes are bounded. */
 static int run_guest_copy(int from, int to, struct err *e)
 {
 	const uint64_t end_ns = clock_now_ns() + LIST_MS * CLOCK_MS;
@@ -337,6 +352,8 @@ static int run_guest_copy(int from, int to, struct err *e)
 	}
 }
 
+/* The list goes to a memory file first: diff_print() reads with blocking calls, and a guest that
+ * stops in the middle must not block it. */
 int run_guest_changes(struct run *r, struct err *e)
 {
 	OWN_FD list = memfd_create("changes", MFD_CLOEXEC);
@@ -369,6 +386,10 @@ int run_guest_changes(struct run *r, struct err *e)
 #define REASON_MAX 160 /* of the engine's output */
 #define LINES_MAX 8    /* of it, before that */
 
+/* ---- levels with a guest. The cell holds cordon-shim and an engine (gVisor or QEMU), and the
+ * command runs behind the engine. The guest enforces the command's limits, the kernel of this
+ * machine those of the cell. run_guest_plan() makes the cell's limits larger, so that the engine
+ * fits in beside the command. */
 static const struct cell_level *level_of(const struct run *r)
 {
 	return cell_level_find(r->o.level);
@@ -416,6 +437,8 @@ static int check_writable(const struct run *r, struct err *e)
 	return 0;
 }
 
+/* First the level, then each option against the abilities of the level. No case falls back to a
+ * weaker level. */
 int run_guest_check(struct run *r, struct err *e)
 {
 	const struct cell_level *level = level_of(r);
@@ -470,6 +493,9 @@ int run_guest_ids(const struct run *r, struct err *e)
 		"/etc/subuid and /etc/subgid, and newuidmap");
 }
 
+/* The user's limits are those of the command. The row of the level adds factors and allowances
+ * for the engine. Around a virtual machine the cell is locked and read-only, whichever profile
+ * the command gets inside. */
 void run_guest_plan(const struct run *r, struct keeper_create *c)
 {
 	const struct cell_level *level = level_of(r);
@@ -519,6 +545,7 @@ static uint32_t run_guest_processors(uint64_t millis)
 	return n == 0 ? 1 : (uint32_t)n;
 }
 
+/* The memory of a virtual machine is a whole number of MiB, rounded up. */
 static void fill_vm(struct run *r, struct boot_request *b)
 {
 	b->engine = BOOT_MICROVM;
@@ -528,6 +555,7 @@ static void fill_vm(struct run *r, struct boot_request *b)
 	b->accel = r->machine.use_kvm ? BOOT_ACCEL_KVM : BOOT_ACCEL_TCG;
 }
 
+/* The guest gets the user's own limits, without the allowances of the cell. */
 static void fill_boot(struct run *r, struct boot_request *b, int *ret_fds)
 {
 	const struct run_options *o = &r->o;
@@ -565,6 +593,8 @@ static const char *last_line(const struct agent *a, const struct agent_event *v,
 	return end == NULL ? text : end + 1;
 }
 
+/* The lines that matter for a failed start: those by the init of the guest, and a panic of its
+ * kernel. */
 static bool names_reason(const char *line, size_t n)
 {
 	return memmem(line, n, "cordon-init: ", 13) != NULL || memmem(line, n, "panic", 5) != NULL;
@@ -600,6 +630,7 @@ static void print_console(const char *text, const char *last)
 	buf_release(&shown);
 }
 
+/* The last line becomes part of the error. The lines before it go to stderr. */
 static int boot_failure(struct run *r, const struct agent_event *v, struct err *e)
 {
 	char text[BOOT_TEXT_MAX + 1];
@@ -611,6 +642,8 @@ static int boot_failure(struct run *r, const struct agent_event *v, struct err *
 		       line[0] == '\0' ? "" : ": ", REASON_MAX, line);
 }
 
+/* Wait until the guest takes commands. The shim's own timeout is BOOT_GRACE_MS shorter, so its
+ * reason usually arrives first. */
 int run_guest_boot(struct run *r, struct err *e)
 {
 	uint64_t end_ns = clock_now_ns() + (r->o.boot_ms + BOOT_GRACE_MS) * CLOCK_MS;
@@ -640,6 +673,7 @@ int run_guest_boot(struct run *r, struct err *e)
 	return v.sys == 0 ? 0 : boot_failure(r, &v, e);
 }
 
+/* A guest that does not answer may recover, so only its end is an error. */
 int run_guest_event(struct run *r, const struct agent_event *v, struct err *e)
 {
 	char text[BOOT_TEXT_MAX + 1];

@@ -104,6 +104,7 @@ void run_net_init(struct run_net *n)
 	buf_init(&n->order, EGRESS_TEXT_MAX);
 }
 
+/* With "-" the records are printed after the command's output, and not in the middle. */
 static bool log_is_late(const struct run_net *n)
 {
 	return n->o->net_log != NULL && strcmp(n->o->net_log, "-") == 0;
@@ -121,6 +122,8 @@ static int open_log(struct run_net *n, struct err *e)
 	return n->log < 0 ? err_sys(e, "--net-log %.120s", path) : 0;
 }
 
+/* As root cordon-egress becomes the user cordon-net, or the user "nobody" where there is no
+ * cordon-net. For an ordinary user it keeps that user's ids. */
 static int run_net_start(struct run_net *n, struct err *e)
 {
 	const struct passwd *user = getuid() == 0 ? getpwnam("cordon-net") : NULL;
@@ -144,6 +147,8 @@ static int run_net_start(struct run_net *n, struct err *e)
 	return egress_start(&how, &n->pid, e);
 }
 
+/* No process starts here: a mistake in the options shows before anything runs. cordon-egress
+ * checks the policy itself later. */
 int run_net_check(struct run_net *n, const struct run_options *o, struct run_result_network *result,
 		  struct err *e)
 {
@@ -157,6 +162,7 @@ int run_net_check(struct run_net *n, const struct run_options *o, struct run_res
 	return open_log(n, e) < 0 ? -1 : run_policy_write(o, &n->order, e);
 }
 
+/* The authority comes first, because the template of the cell contains its certificate. */
 int run_net_open(struct run_net *n, const struct node_ca **ret, struct err *e)
 {
 	*ret = NULL;
@@ -170,6 +176,7 @@ int run_net_open(struct run_net *n, const struct node_ca **ret, struct err *e)
 
 /* ---- messages of cordon-egress */
 
+/* The number behind `name` in a JSON text of cordon-egress. 0 if the text has none. */
 static uint64_t run_net_number(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
@@ -183,6 +190,8 @@ static void take_refused(struct run_net *n, const char *text)
 	run_refused_take(&n->refused, text);
 }
 
+/* A log that cannot be written any more is closed. The command continues: its network access
+ * does not depend on the log. */
 static void take_record(struct run_net *n, const char *text)
 {
 	struct err e;
@@ -198,6 +207,7 @@ static void take_record(struct run_net *n, const char *text)
 		io_close_all(&n->log, 1);
 }
 
+/* Each message has totals, so the last one stays. */
 static void take_counts(struct run_net *n, const char *text)
 {
 	n->result->requests = run_net_number(text, "\"requests\":");
@@ -277,6 +287,8 @@ void run_net_receive(struct run_net *n)
 
 /* ---- network access of the cell */
 
+/* Send a frame, and the policy behind it with ATTACH. The descriptors travel with the head. The
+ * socket blocks, so the rest follows at the reader's speed. */
 static int send_frame(struct run_net *n, enum egress_type type, const char *id, const int *fds,
 		      size_t nfds, struct err *e)
 {
@@ -296,6 +308,8 @@ static int send_frame(struct run_net *n, enum egress_type type, const char *id, 
 	return 0;
 }
 
+/* Send the listeners and the policy, then wait for TAKEN. An empty text there means that the
+ * policy is in force. Another text is the reason against it. */
 static int attach(struct run_net *n, const char *id, const int listeners[2], struct err *e)
 {
 	uint64_t until = clock_now_ns() + ATTACH_MS * CLOCK_MS;
@@ -337,6 +351,7 @@ int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int s
 
 /* ---- the end */
 
+/* pread() leaves the position of the descriptor alone. */
 static void print_log(const struct run_net *n)
 {
 	char bytes[4096];
@@ -351,6 +366,7 @@ static void print_log(const struct run_net *n)
 	}
 }
 
+/* A cordon-egress that does not end in time is killed. */
 static void wait_for(pid_t pid)
 {
 	uint64_t until = clock_now_ns() + END_MS * CLOCK_MS;
@@ -362,6 +378,7 @@ static void wait_for(pid_t pid)
 	}
 }
 
+/* Detach, let cordon-egress end, read its last records, and only then print and close the log. */
 void run_net_close(struct run_net *n)
 {
 	struct err e;

@@ -10,6 +10,9 @@
 #include "cmd/run/run.h"
 #include "lib/wire/cell_level.h"
 
+/* ---- the table of options. Help, manual page and completion read it, and run_options_parse()
+ * fills struct run_options by its offsets. The bounds of numbers are here. Bounds that depend on
+ * other options are in check_words(). */
 #define DEFAULT_UID 1000
 #define KIB (1ULL << 10)
 #define MIB (1ULL << 20)
@@ -116,6 +119,7 @@ const struct verb run_verb = {
 	.run = run_main,
 };
 
+/* The name stays in the structure for messages. From here on only the number counts. */
 static int parse_profile(struct run_options *o, struct err *e)
 {
 	o->profile = cell_profile_find(o->profile_name);
@@ -125,6 +129,7 @@ static int parse_profile(struct run_options *o, struct err *e)
 	return 0;
 }
 
+/* Whole components only: /procfs is not below /proc. */
 static bool is_below(const char *path, const char *dir)
 {
 	size_t n = strlen(dir);
@@ -168,6 +173,8 @@ static int parse_mount(struct run_options *o, size_t i, struct err *e)
 	return 0;
 }
 
+/* Checks of single options that the table cannot express. Each message names its option, so it
+ * can be printed as it is. */
 static int check_words(const struct run_options *o, struct err *e)
 {
 	static const char allowed[] =
@@ -201,6 +208,8 @@ static int check_words(const struct run_options *o, struct err *e)
 	return 0;
 }
 
+/* Defaults that depend on other options or on the machine. `given` tells which limits the user
+ * named: only these must be enforceable. */
 static void fill_defaults(struct run_options *o, uint64_t given)
 {
 	struct rlimit files = { .rlim_max = 1024 };
@@ -235,6 +244,8 @@ static void drop_overridden(struct option_list *env)
 	env->n = kept;
 }
 
+/* The order matters: words first, then mounts, then defaults. A value that is wrong in itself is
+ * an error even where its default would do. */
 int run_options_parse(struct run_options *o, int argc, char **argv, struct err *e)
 {
 	uint64_t given = 0;
@@ -272,6 +283,9 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 	return 0;
 }
 
+/* Names other than user and root are looked up inside the cell, which does not exist yet. They
+ * get the usual id here. The profile locked has a single id, so a name cannot be looked up
+ * later. */
 int run_options_uid(const struct run_options *o, uint32_t *ret, struct err *e)
 {
 	char *end;

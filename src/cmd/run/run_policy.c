@@ -14,6 +14,7 @@
 #include "lib/json/json.h"
 #include "lib/wire/egress_msg.h"
 
+/* Of a policy file and of each document made here. */
 #define FILE_MAX (1U << 20)
 
 bool run_policy_is_wanted(const struct run_options *o)
@@ -47,6 +48,7 @@ static void write_rules(struct json *j, const struct run_options *o)
 	json_close(j, ']');
 }
 
+/* The words are in the order of the command line. cordon-egress knows the presets. */
 static void write_presets(struct json *j, const char *words)
 {
 	json_open(j, "extends", '[');
@@ -70,6 +72,7 @@ static void write_own(struct json *j, const struct run_options *o)
 	json_close(j, '}');
 }
 
+/* The layer of the operator: only it can open private addresses. */
 static void write_node(struct json *j, const struct run_options *o)
 {
 	json_open(j, NULL, '{');
@@ -81,6 +84,8 @@ static void write_node(struct json *j, const struct run_options *o)
 	json_close(j, '}');
 }
 
+/* The caller frees *ret. The text is not parsed here, so that cordon-egress alone decides on its
+ * form. */
 static int read_file(const char *path, char **ret, struct err *e)
 {
 	OWN_MEM char *text = malloc(FILE_MAX);
@@ -94,6 +99,8 @@ static int read_file(const char *path, char **ret, struct err *e)
 	return 0;
 }
 
+/* Three layers in order: node, own options, --policy. Without a policy file the second layer is
+ * empty, and the third has the options together with the presets. */
 int run_policy_write(const struct run_options *o, struct buf *ret, struct err *e)
 {
 	OWN_MEM char *file = NULL;

@@ -8,6 +8,9 @@
 #include "lib/json/json.h"
 #include "lib/wire/cell_level.h"
 
+/* The order of the rows is the order of the answer: `limit` has the first one, which is the most
+ * likely cause of the end. Both sources count, because a guest reports its limits in EXITED and
+ * the kernel reports those of the cell. */
 size_t run_result_limits(const struct run_result *o, const char *ret[RUN_RESULT_LIMITS])
 {
 	const struct {
@@ -31,6 +34,7 @@ size_t run_result_limits(const struct run_result *o, const char *ret[RUN_RESULT_
 	return n;
 }
 
+/* A command may hide a limit by ending with 0, so the line says this, too. */
 void run_result_say_limits(const struct run_result *o, FILE *to)
 {
 	const char *names[RUN_RESULT_LIMITS];
@@ -45,6 +49,8 @@ void run_result_say_limits(const struct run_result *o, FILE *to)
 		    to);
 }
 
+/* The order decides between causes: wrong use, timeout, a start that failed, memory, then any
+ * failure of Cordon. Only without these does the command's own code count. */
 int run_result_exit_code(const struct run_result *o)
 {
 	if (o->wrong_use)
@@ -61,6 +67,7 @@ int run_result_exit_code(const struct run_result *o)
 	return o->event.signal != 0 ? EXIT_SIGNAL + (int)o->event.signal : (int)o->event.exit_code;
 }
 
+/* "failed" means that the end of the command was not seen. */
 static const char *run_result_state(const struct run_result *o)
 {
 	if (!o->ended && !o->timed_out)
@@ -102,6 +109,8 @@ static const char *filter_of(const struct run_result *o)
 	return cell_profile_name(o->profile);
 }
 
+/* Restrictions that were in force, as the keeper reported them. Without a cell the object is
+ * empty. */
 static void write_restrictions(struct json *j, const struct run_result *o)
 {
 	const struct cell_restrictions *w = &o->restrictions;
@@ -134,6 +143,7 @@ static void write_restrictions(struct json *j, const struct run_result *o)
 	json_close(j, '}');
 }
 
+/* null: the command had no network access. */
 static void write_network(struct json *j, const struct run_result_network *n)
 {
 	if (!n->wanted) {
@@ -160,6 +170,8 @@ static void write_limits(struct json *j, const struct run_result *o)
 	json_close(j, ']');
 }
 
+/* The whole object is built in a fixed buffer: every text in it is bounded. Use by cgroups
+ * counts where it exists, else the numbers of PID 1. */
 int run_result_write(const struct run_result *o, int fd, struct err *e)
 {
 	char text[8192];

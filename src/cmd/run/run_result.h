@@ -9,6 +9,7 @@
 #include "lib/wire/exit_codes.h"
 #include "lib/wire/keeper_msg.h"
 
+/* Totals by cordon-egress for this cell. run_net.c fills them. */
 struct run_result_network {
 	bool wanted;
 	uint64_t connections, requests, refused, bytes;

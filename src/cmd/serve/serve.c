@@ -32,6 +32,8 @@
 #define KEEPERS_MAX 4 /* with more of them, locks of the kernel are the limit */
 #define EGRESS_MAX 4  /* each has caches of its own, and some MiB */
 
+/* As many mostly idle sessions as memory and descriptors allow. The result is never below
+ * SESSIONS_MIN. */
 static uint64_t count_sessions(void)
 {
 	uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
@@ -72,7 +74,7 @@ void serve_defaults(struct config *c)
 
 #define NOBODY 65534
 
-/* The error is the last line. Warnings may come before it. */
+/* The error is the last line. Warnings may come before it. The text is changed in its place. */
 static char *last_line(char *text)
 {
 	size_t n = strlen(text);
@@ -84,7 +86,9 @@ static char *last_line(char *text)
 	return before == NULL ? text : before + 1;
 }
 
-/* Read the child's output and wait for its end. */
+/* Read the child's output and wait for its end. Success is exit status 0. Otherwise the last
+ * line of the output becomes the error, or the status if the child printed nothing. The output
+ * is bounded by the length of an error message. */
 static int wait_result(const char *what, pid_t pid, int stderr_fd, struct err *e)
 {
 	char text[sizeof(e->msg)] = "", *words;
@@ -200,6 +204,7 @@ static const char text[] =
 	"...), a\n"
 	"variable (CORDON_LISTEN, ...) and a line of the configuration file.\n";
 
+/* serve's own options. All settings are read by config_load() into struct config. */
 struct serve_options {
 	const char *config;
 	bool check, help, settings;
@@ -216,7 +221,8 @@ static const struct option options[] = {
 	  'h' },
 };
 
-/* Take the options of this verb out of the words. Those that remain are settings. */
+/* Take the options of this verb out of the words. Those that remain are settings, and
+ * config_load() reads them. A word of neither kind is an error. */
 static int serve_split(int argc, char **argv, struct serve_options *o, int *ret_nsettings,
 		       struct err *e)
 {
