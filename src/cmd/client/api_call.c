@@ -10,6 +10,9 @@
 #include "lib/base/io.h"
 #include "lib/base/str.h"
 
+/* ---- where the server is, and with which key. Both are found without a question to the server,
+ * so a verb can fail with a clear message before its first request. The key never appears in a
+ * message: errors name the place that it came from. */
 #define DEFAULT_SERVER "http://127.0.0.1:4983"
 
 /* --server, CORDON_SERVER, or the default. Borrowed. */
@@ -94,9 +97,12 @@ static int server_address_key(const struct args_common *o, bool local, char *ret
 	return 0;
 }
 
+/* ---- requests */
 #define ERROR_MAX 65536
 #define PAGES_MAX 10000
 
+/* Only the key and the address are checked here. A server that is not running shows at the first
+ * request. */
 int api_call_open(struct api_call *a, const struct args_common *o, uint64_t io_ms, struct err *e)
 {
 	struct client_options options = { .url = server_address(o),
@@ -122,6 +128,7 @@ int api_call_open(struct api_call *a, const struct args_common *o, uint64_t io_m
 	return 0;
 }
 
+/* Parse, then open. A mistake in the command line is told before a missing key. */
 int api_call_begin(const struct verb *v, int argc, char **argv, void *fields,
 		   struct args_words *ret, size_t min, size_t max, uint64_t io_ms,
 		   struct api_call *a, struct err *e)
@@ -153,6 +160,9 @@ static enum err_code code_of(int status)
 	return ERR_SYSTEM;
 }
 
+/* Read the error object of Cordon's API. An answer of another form comes from another program,
+ * such as a proxy, and counts as a failure of the server. The code is kept for callers that
+ * handle one refusal in a special way. */
 int api_call_refused(struct api_call *a, struct err *e)
 {
 	OWN_MEM char *text = NULL;
@@ -189,6 +199,8 @@ int api_call_refused(struct api_call *a, struct err *e)
 	return -1;
 }
 
+/* The common mistakes of a first use: no server, a server without TLS, a certificate of
+ * tls_local. The text of the connection error tells them apart. */
 void api_call_explain(struct err *e)
 {
 	static const char begin[] = "cannot connect to ";
@@ -211,6 +223,8 @@ void api_call_explain(struct err *e)
 	(void)err_set_reason(e, REASON_UNAVAILABLE, "%s: %s", why, advice);
 }
 
+/* Every request passes here, so a status of an earlier request never survives in a->status. 0
+ * means that no answer came at all. */
 int api_call_send(struct api_call *a, struct client_request *r, const struct target *t,
 		  struct err *e)
 {
@@ -236,6 +250,8 @@ static void tell_slow(void)
 		(void)fputs("cordon: waiting for the server...\n", stderr);
 }
 
+/* The answer is read whole, up to API_CALL_ANSWER_MAX, before it is parsed. An empty body is no
+ * error: ret then stays NULL. */
 int api_call_json(struct api_call *a, const char *method, const struct target *t,
 		  const json_t *body, json_t **ret, struct err *e)
 {
@@ -272,11 +288,13 @@ int api_call_json(struct api_call *a, const char *method, const struct target *t
 	return 0;
 }
 
+/* These are the states of a restart. Any other status would come again. */
 bool api_call_is_temporary(const struct api_call *a)
 {
 	return a->status == 0 || a->status == 502 || a->status == 503;
 }
 
+/* The items are shared with the page, which may be released afterwards. */
 static int add_page(json_t *all, const json_t *page, const char *member, size_t max)
 {
 	const json_t *items = json_object_get(page, member);
@@ -299,6 +317,8 @@ static void next_position(const json_t *page, char *ret, size_t cap)
 		str_copy_to(ret, cap, json_string_value(next));
 }
 
+/* PAGES_MAX bounds a server that never ends its list. The result has what the server listed at
+ * the time of each page, not at one moment. */
 int api_call_pages(struct api_call *a, const struct target *t, const char *member,
 		   const char *after, size_t max, json_t **ret, struct err *e)
 {

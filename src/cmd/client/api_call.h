@@ -13,6 +13,8 @@
 
 #define API_CALL_NO_KEY "no API key found: set CORDON_API_KEY or give --key-file"
 
+/* One server, one key, one request at a time. The connection is kept between requests. Callers
+ * read status and code after a refusal, and a->client for the body of a good answer. */
 struct api_call {
 	struct client *client; /* owned */
 	char authorization[SERVER_ADDRESS_KEY_MAX + 16];

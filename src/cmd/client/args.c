@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* All messages of the client pass here. They may quote the server or a cell, so control
+ * characters are escaped before a terminal sees them. */
 static int args_report(const struct err *e)
 {
 	struct err safe = *e;
@@ -13,12 +15,15 @@ static int args_report(const struct err *e)
 	return ARGS_USAGE;
 }
 
+/* Help on request is a success and goes to stdout. */
 static int show_help(const struct verb *v)
 {
 	options_help(v, stdout);
 	return ARGS_OK;
 }
 
+/* The bounds of a verb's words. The message shows the usage, because the missing word is named
+ * there. */
 static int args_count(const struct verb *v, const struct args_words *w, size_t min, size_t max)
 {
 	if (w->n < min)
@@ -28,6 +33,8 @@ static int args_count(const struct verb *v, const struct args_words *w, size_t m
 	return ARGS_GO;
 }
 
+/* Options may stand between words. A word after "--" is never an option, also if it begins with
+ * a dash. */
 int args_read(const struct verb *v, int argc, char **argv, void *fields, struct args_words *ret,
 	      size_t min, size_t max)
 {
@@ -52,6 +59,8 @@ int args_read(const struct verb *v, int argc, char **argv, void *fields, struct 
 	return args_count(v, ret, min, max);
 }
 
+/* The words of the command belong to that command, so the first of them ends the options: in
+ * `cordon exec ID ls -l` the -l is not ours. */
 int args_read_command(const struct verb *v, int argc, char **argv, void *fields, char ***ret_rest,
 		      size_t *ret_n)
 {
@@ -67,6 +76,7 @@ int args_read_command(const struct verb *v, int argc, char **argv, void *fields,
 	return ARGS_GO;
 }
 
+/* The order counts: a server that cannot be reached says nothing about the thing asked for. */
 static int exit_code(const struct err *e)
 {
 	if (e->reason == REASON_UNAVAILABLE)
@@ -76,6 +86,8 @@ static int exit_code(const struct err *e)
 	return e->code == ERR_DENIED ? ARGS_REFUSED : ARGS_FAILED;
 }
 
+/* ERR_INVALID with a reason comes from elsewhere, such as a connection. Without one it is the
+ * text of an option or argument. */
 static bool is_usage(const struct err *e)
 {
 	return e->code == ERR_INVALID && e->reason == REASON_NONE;
@@ -100,11 +112,13 @@ int args_wrong(const struct verb *v, const char *fmt, ...)
 	return ARGS_USAGE;
 }
 
+/* The server checks most values, so its refusal of one (400) looks like a mistake found here. */
 int args_refused(const struct verb *v, const struct err *e)
 {
 	return is_usage(e) ? args_wrong(v, "%s", e->msg) : args_fail(e);
 }
 
+/* The exit code of a command must not be mistaken for one of ours, so only two are used. */
 int args_fail_command(const struct verb *v, const struct err *e)
 {
 	if (is_usage(e))

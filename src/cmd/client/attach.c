@@ -1,16 +1,17 @@
 /* attach.c - theory of operation
  *
- * One WebSocket carries everything. Its messages have no position in the output, so the forwarded
- * bytes of each stream are counted: after a break the server repeats the output from its start, and
- * as many bytes are dropped. (The server keeps all output of an execution. A cursor, if it sends
- * one, saves the repetition.)
+ * One WebSocket carries everything. Its messages have no position in the output, so the
+ * forwarded bytes of each stream are counted: after a break the server repeats the output from
+ * its start, and as many bytes are dropped. (The server keeps all output of an execution. A
+ * cursor, if it sends one, saves the repetition.)
  *
  * Input is sent in small pieces and only while the socket takes it without waiting. Otherwise
  * client and server could wait for each other: the client to send input that the server does not
- * read, because the client does not read its output. Input in transit when a server dies is lost.
- * How much of it arrived is unknown.
+ * read, because the client does not read its output. Input in transit when a server dies is
+ * lost. How much of it arrived is unknown.
  *
- * Signals are read from a descriptor, never handled asynchronously. */
+ * Signals are read from a descriptor, never handled asynchronously. Callers are exec, attach and
+ * run. They hand over full ids and get the ended execution, or learn that the user left. */
 #include "cmd/client/attach.h"
 
 #include <errno.h>
@@ -31,6 +32,9 @@
 #include "lib/base/own.h"
 #include "lib/base/str.h"
 
+/* ---- kept output. `run --json` and `exec --json` print the output inside the execution's
+ * object. The bound keeps a talkative command from filling this program's memory. Later bytes
+ * are dropped, and inline_truncated says so. */
 void kept_output_init(struct kept_output *k)
 {
 	k->cut = false;
@@ -56,6 +60,7 @@ void kept_output_take(struct kept_output *k, bool is_err, const uint8_t *bytes, 
 		k->cut = true;
 }
 
+/* Base64 of bytes that are no text. NULL: no memory. */
 static json_t *kept_output_coded(const struct buf *b)
 {
 	OWN_MEM char *text = malloc(BASE64_LENGTH(b->len) + 1);
@@ -66,6 +71,7 @@ static json_t *kept_output_coded(const struct buf *b)
 	return json_string(text);
 }
 
+/* The name of the member tells the form: "stdout" has text, "stdout_base64" has bytes. */
 static int kept_output_add_stream(json_t *execution, const char *name, struct buf *b)
 {
 	json_t *text = json_stringn(buf_text(b), b->len); /* NULL: not UTF-8 */
@@ -84,6 +90,10 @@ int kept_output_add(struct kept_output *k, json_t *execution, struct err *e)
 	return 0;
 }
 
+/* ---- one attachment. The channel is the first byte of a binary message. Text messages are
+ * JSON: notices, the end of the command, and the cursor. seen and skip make a reconnection
+ * invisible: seen counts the bytes that were passed on, skip those that the server is about to
+ * repeat. */
 #define ATTACH_PIECE 16384
 
 enum { ATTACH_OUT = 1, ATTACH_ERR = 2, ATTACH_RESULTS = 4, ATTACH_CHANNELS };
@@ -109,6 +119,7 @@ struct client_attach {
 	json_t *ended;
 };
 
+/* Write all, also to a terminal that another program made non-blocking. -1 with errno. */
 static int write_all(int fd, const uint8_t *data, size_t len)
 {
 	while (len > 0) {
@@ -128,6 +139,8 @@ static int write_all(int fd, const uint8_t *data, size_t len)
 	return 0;
 }
 
+/* Bytes that were passed on before a break are dropped here by count. Output to a closed pipe is
+ * dropped too, and the command gets SIGPIPE as if it had written to that pipe itself. */
 static int take_output(struct client_attach *t, const struct client_ws_message *m, struct err *e)
 {
 	const uint8_t *data = m->data + 1;
@@ -157,6 +170,7 @@ static int take_output(struct client_attach *t, const struct client_ws_message *
 	return 0;
 }
 
+/* In raw mode a line needs its own carriage return. */
 static void attach_notice(const struct client_attach *t, const char *words, const char *what)
 {
 	const char *end = t->terminal.raw ? "\r\n" : "\n";
@@ -180,6 +194,7 @@ static void take_cursor(struct client_attach *t, const json_t *cursor)
 		t->known[i] = t->seen[i] - t->skip[i];
 }
 
+/* A message of an unknown type is ignored, so that a newer server may send more. */
 static void take_text(struct client_attach *t, const struct client_ws_message *m)
 {
 	OWN_JSON *j = json_loadb((const char *)m->data, m->len, 0, NULL);
@@ -225,6 +240,7 @@ static int attach_input(struct client_attach *t, struct err *e)
 	return ATTACH_DONE;
 }
 
+/* ---- input and signals */
 #define RECONNECT_MS 60000 /* while the server is unreachable */
 #define INTERRUPTS_MAX 3   /* the third interrupt ends the client at once */
 #define LAST_OUTPUT_MS 250
@@ -246,6 +262,8 @@ static int send_message(struct client_attach *t, json_t *message)
 	return 0;
 }
 
+/* The server applies it to the command's terminal. Without a terminal on either side there is no
+ * size. */
 static int send_size(struct client_attach *t)
 {
 	uint16_t rows = 0, cols = 0;
@@ -277,6 +295,8 @@ static bool repeats_end(const struct client_attach *t)
 	return t->o->tty && t->input_ended && t->ended == NULL;
 }
 
+/* At most one piece waits. It is read only when the last one was sent (client_attach_pump()), so
+ * a fast writer waits in its own pipe and not in this program's memory. */
 static void read_input(struct client_attach *t)
 {
 	ssize_t n = read(STDIN_FILENO, t->piece, sizeof(t->piece));
@@ -295,6 +315,8 @@ static void read_input(struct client_attach *t)
 	t->have = key == NULL ? t->have : (size_t)(key - t->piece);
 }
 
+/* The end of input follows the last piece. It is sent once for each connection, because a server
+ * that restarted may not know it. */
 static int send_input(struct client_attach *t)
 {
 	struct err lost;
@@ -322,6 +344,8 @@ static int read_signal(struct client_attach *t)
 	return (int)info.ssi_signo;
 }
 
+/* A signal of the user goes to the command. The third one ends the client instead, for a server
+ * or a command that does not react. */
 static int pass_signal(struct client_attach *t, struct err *e)
 {
 	int signo = read_signal(t);
@@ -421,7 +445,8 @@ static int connect_once(struct client_attach *t, struct err *e)
 	return send_size(t);
 }
 
-/* Wait a moment before the next try. -1: the user interrupted. */
+/* Wait a moment before the next try. -1: the user interrupted. A change of the window's size is
+ * no interruption. */
 static int wait_before_retry(struct client_attach *t, int ms, struct err *e)
 {
 	struct pollfd p = { .fd = t->signals, .events = POLLIN };
@@ -434,6 +459,8 @@ static int wait_before_retry(struct client_attach *t, int ms, struct err *e)
 	return 0;
 }
 
+/* A refusal by the server ends the attempt at once. Only a missing or restarting server is tried
+ * again, with growing pauses, for RECONNECT_MS. */
 static int connect_with_retries(struct client_attach *t, struct err *e)
 {
 	uint64_t until = clock_now_ns() + RECONNECT_MS * CLOCK_MS;
@@ -452,6 +479,7 @@ static int connect_with_retries(struct client_attach *t, struct err *e)
 	}
 }
 
+/* The loop over connections. Each lost one is replaced, for as long as the command may run. */
 static int client_attach_run(struct client_attach *t, struct err *e)
 {
 	int result;
@@ -467,6 +495,8 @@ static int client_attach_run(struct client_attach *t, struct err *e)
 	}
 }
 
+/* The signals are blocked for the whole attachment, so none of them interrupts a write in the
+ * middle. The caller restores the mask. */
 static int watch_signals(struct client_attach *t, sigset_t *ret_before, struct err *e)
 {
 	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
@@ -480,6 +510,8 @@ static int watch_signals(struct client_attach *t, sigset_t *ret_before, struct e
 	return t->signals < 0 ? err_sys(e, "signalfd") : 0;
 }
 
+/* The terminal and the mask are restored on every path. t.ended is the caller's if the command
+ * has ended, and NULL if the user left it. */
 int attach_run(const struct attach_options *o, struct api_call *a, json_t **ret, struct err *e)
 {
 	static struct client_attach t; /* large */

@@ -12,6 +12,7 @@
  * to 1 MiB of each stream, text as text, other bytes as base64. */
 #define KEPT_OUTPUT_MAX ((size_t)1 << 20)
 
+/* Owned by the caller, who passes it in attach_options. cut: some output is missing. */
 struct kept_output {
 	struct buf out, err;
 	bool cut;
@@ -28,7 +29,8 @@ struct attach_options {
 	bool input;			 /* stdin goes to the command */
 	bool tty;	 /* it has a terminal: the local one becomes raw, its size is followed */
 	bool may_detach; /* Ctrl-] in the terminal leaves it running */
-	/* Take the results of code. NULL: they are not shown. */
+	/* Take the results of code. NULL: they are not shown. A callback for results of code, in
+	 * the order in which they come. -1 ends the attachment with e. */
 	int (*on_results)(void *arg, const uint8_t *bytes, size_t n, struct err *e);
 	void *results_arg;
 	struct kept_output *kept; /* takes the output instead of stdout and stderr. NULL: nothing */

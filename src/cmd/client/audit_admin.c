@@ -19,6 +19,7 @@
 
 #define SEQ_TOP ((uint64_t)1 << 40) /* no log has more records */
 
+/* The members that most routes of the log share. NULL adds nothing. */
 static void admin_target(struct target *t, const char *path, const struct audit_admin *f)
 {
 	target_init(t, path);
@@ -54,6 +55,8 @@ static void print_record(const void *arg, const json_t *item)
 	(void)putchar('\n');
 }
 
+/* With follow the records come as a stream without end, so the answer may take any time, but the
+ * server keeps it alive. */
 int audit_admin_ls(const struct verb *v, const struct args_common *o, const struct audit_admin *f)
 {
 	struct follow_list l = { .member = "records",
@@ -78,6 +81,8 @@ int audit_admin_ls(const struct verb *v, const struct args_common *o, const stru
 
 /* ---- one record */
 
+/* The list has no route for a single record, so a page of one is read. The number is compared:
+ * after a gap the server would answer with the next record. */
 int audit_admin_show(const struct verb *v, const struct args_common *o, const struct audit_admin *f)
 {
 	OWN_JSON *page = NULL;
@@ -118,6 +123,8 @@ static int on_bytes(void *arg, const void *data, size_t len, struct err *e)
 	return io_write_all(s->fd, data, len, e);
 }
 
+/* The body goes out as it arrives and is never whole in memory: an exported log may have
+ * gigabytes. */
 static int print_answer(const struct verb *v, const struct args_common *o, const struct target *t,
 			int fd, uint64_t io_ms)
 {
@@ -132,6 +139,8 @@ static int print_answer(const struct verb *v, const struct args_common *o, const
 	return ARGS_OK;
 }
 
+/* A fresh checkpoint covers the records up to now. An earlier epoch has ended, so its last
+ * checkpoint is all there is. */
 int audit_admin_head(const struct verb *v, const struct args_common *o, const struct audit_admin *f)
 {
 	struct target t;
@@ -142,6 +151,8 @@ int audit_admin_head(const struct verb *v, const struct args_common *o, const st
 	return print_answer(v, o, &t, STDOUT_FILENO, API_CALL_ANSWER_MS);
 }
 
+/* O_EXCL: an export never overwrites an earlier one, which may be the only evidence of a change.
+ * The file is for its owner only, because the log names people and commands. */
 int audit_admin_export(const struct verb *v, const struct args_common *o,
 		       const struct audit_admin *f)
 {
@@ -166,6 +177,7 @@ int audit_admin_export(const struct verb *v, const struct args_common *o,
 
 /* ---- changes */
 
+/* Both changes answer with a number of records. body is released here in every case. */
 static int admin_change(const struct verb *v, const struct args_common *o, const char *path,
 			json_t *body, const struct audit_admin *f, const char *words)
 {
@@ -194,6 +206,8 @@ static int admin_change(const struct verb *v, const struct args_common *o, const
 	return ARGS_OK;
 }
 
+/* Exactly one way to choose records. Two ways would leave open whether both or either must
+ * match, and erased values never come back. */
 int audit_admin_erase(const struct verb *v, const struct args_common *o,
 		      const struct audit_admin *f)
 {
@@ -224,6 +238,7 @@ int audit_admin_erase(const struct verb *v, const struct args_common *o,
 	return admin_change(v, o, "/v1/audit/erase", body, f, "records lost values");
 }
 
+/* There is no default age: deletion needs a word from the operator. */
 int audit_admin_prune(const struct verb *v, const struct args_common *o,
 		      const struct audit_admin *f)
 {

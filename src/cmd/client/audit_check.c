@@ -14,6 +14,9 @@
 #include "lib/base/io.h"
 #include "lib/base/own.h"
 
+/* ---- the rules: keys, witnesses and an earlier checkpoint, all given on the command line. They
+ * come from outside the log and the server, so a log that agrees with them was not replaced as a
+ * whole. */
 #define READ_BYTES (256U << 10)
 
 /* The rules, and the memory that they point to. */
@@ -23,6 +26,7 @@ struct inputs {
 	char since_text[TLOG_NOTE_MAX + 2];
 };
 
+/* The error names the option, because several of them take keys. */
 static int read_key(const char *option, const char *text, struct tlog_vkey *ret, struct err *e)
 {
 	if (tlog_vkey_parse(text, strlen(text), ret, e) < 0)
@@ -30,6 +34,7 @@ static int read_key(const char *option, const char *text, struct tlog_vkey *ret,
 	return 0;
 }
 
+/* The text stays in `in`, because the note points into it. */
 static int read_since(struct inputs *in, const char *path, struct err *e)
 {
 	struct tlog_checkpoint c;
@@ -42,6 +47,7 @@ static int read_since(struct inputs *in, const char *path, struct err *e)
 	return 0;
 }
 
+/* Without --quorum every given witness must have signed. */
 static int read_rules(const struct audit_verify_options *c, struct inputs *in, struct err *e)
 {
 	struct audit_verify_rules *r = &in->rules;
@@ -69,6 +75,8 @@ static int read_rules(const struct audit_verify_options *c, struct inputs *in, s
 
 /* ---- the log */
 
+/* The log is read in pieces and never whole in memory. The loop ends early when the verdict is
+ * known. */
 static int from_file(struct audit_verify *v, const char *path, struct err *e)
 {
 	OWN_FD own = strcmp(path, "-") == 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
@@ -94,6 +102,7 @@ static int on_data(void *arg, const void *data, size_t len, struct err *e)
 	return audit_verify_add(arg, data, len) ? 0 : err_set(e, ERR_INVALID, "enough");
 }
 
+/* A request that fails is no verdict: the exit code is then one of args.h. */
 static int from_server(struct audit_verify *v, const struct verb *verb, const struct args_common *o,
 		       const char *tenant)
 {
@@ -114,6 +123,7 @@ static int from_server(struct audit_verify *v, const struct verb *verb, const st
 
 /* ---- the verdict */
 
+/* In the order of enum audit_verdict, which is also the exit status. */
 static const char *word_of(enum audit_verdict v)
 {
 	static const char *const words[] = { "good", "changed", "incomplete", "unreadable" };
@@ -121,6 +131,7 @@ static const char *word_of(enum audit_verdict v)
 	return words[v];
 }
 
+/* How old the last checkpoint is. A clock behind the server's makes it 0 and not negative. */
 static int64_t age_of(const struct audit_found *f)
 {
 	int64_t age = show_now_ms() - f->last_ms;
@@ -128,6 +139,8 @@ static int64_t age_of(const struct audit_found *f)
 	return age < 0 ? 0 : age;
 }
 
+/* All counts, also those of 0, so that a program finds every member. first_bad and error appear
+ * only if there are such. */
 static void print_json(const struct audit_found *f)
 {
 	OWN_JSON *j =
@@ -155,6 +168,8 @@ static void print_count(const char *what, uint64_t n)
 	(void)printf("%-22s %llu\n", what, (unsigned long long)n);
 }
 
+/* The last line warns without --key: a log whose key was replaced verifies with the replaced
+ * key. */
 static void print_text(const struct audit_found *f, bool has_key)
 {
 	char age[32];
@@ -187,6 +202,8 @@ static void print_text(const struct audit_found *f, bool has_key)
 			     "with --key.\n");
 }
 
+/* A rule that cannot be read is no verdict about the log, but it shares the exit status of an
+ * unreadable one, so that no script takes it for good. */
 int audit_check_run(const struct verb *verb, const struct args_common *o,
 		    const struct audit_verify_options *c)
 {

@@ -4,6 +4,8 @@
 
 #include "cmd/client/args.h"
 
+/* All texts are borrowed from the command line. keys and witnesses are lists of verifier keys
+ * (C2SP tlog-vkey). */
 struct audit_verify_options {
 	const char *file;   /* NULL: from the server. "-": standard input */
 	const char *tenant; /* of the server's logs. NULL: the key's own */

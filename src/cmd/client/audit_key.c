@@ -40,6 +40,8 @@ static bool is_small_order(const uint8_t key[TLOG_KEY])
 	return false;
 }
 
+/* Every part that libcrypto could judge by its own habits is checked before: the spelling and
+ * the order of the key. Its verdict counts for all others. */
 bool audit_key_holds(void *arg, const uint8_t key[TLOG_KEY], const void *message, size_t len,
 		     const uint8_t sig[TLOG_SIG])
 {

@@ -9,6 +9,7 @@ struct audit_line_cursor {
 	char *p, *end;
 };
 
+/* True and moved behind the text, or false and unmoved. */
 static bool audit_line_take(struct audit_line_cursor *c, const char *text)
 {
 	size_t n = strlen(text);
@@ -41,6 +42,7 @@ static bool take_chars(struct audit_line_cursor *c, bool is_one(char), size_t ma
 	return ret->n > 0;
 }
 
+/* ---- sets of characters. Each has exactly the members of the same set in examples/verify.py. */
 static bool is_name(char x)
 {
 	return (x >= 'a' && x <= 'z') || (x >= '0' && x <= '9') || x == '_';
@@ -87,6 +89,7 @@ static bool take_hex(struct audit_line_cursor *c, uint8_t *ret, size_t n)
 
 /* ---- strings */
 
+/* Escapes of JSON allow both cases, unlike hashes and salts, which have one form. */
 static int hex_digit(char x)
 {
 	return x >= '0' && x <= '9'   ? x - '0'
@@ -111,6 +114,9 @@ static bool take_code(struct audit_line_cursor *c, unsigned *ret)
 	return true;
 }
 
+/* Write UTF-8. The code is at most 0x10ffff and no half of a surrogate pair: take_escaped_code()
+ * has checked that. The escape was longer than the result, so `to` never passes the place of
+ * reading. */
 static char *put_character(char *to, unsigned code)
 {
 	if (code < 0x80) {
@@ -213,6 +219,7 @@ static bool take_string(struct audit_line_cursor *c, struct audit_text *ret)
 
 /* ---- lines */
 
+/* A sealed value with its salt, as the server writes it beside the record. */
 static bool take_value(struct audit_line_cursor *c, struct audit_value *ret)
 {
 	return audit_line_take(c, "\"") && take_chars(c, is_name, AUDIT_FIELD_MAX, &ret->name) &&
@@ -254,6 +261,8 @@ static bool take_side(struct audit_line_cursor *c, struct audit_text *ret)
 	return true;
 }
 
+/* The form is our own, written by take_side(), so nothing is checked here. The name ends with a
+ * NUL. */
 bool audit_line_side(struct audit_text *at, struct audit_value *ret)
 {
 	const char *p = at->p;
@@ -273,6 +282,7 @@ bool audit_line_side(struct audit_text *at, struct audit_value *ret)
 	return true;
 }
 
+/* The first line: the log's name and key, and the range that the export promises. */
 static bool take_head(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_HEAD;
@@ -282,6 +292,8 @@ static bool take_head(struct audit_line_cursor *c, struct audit_line *ret)
 	       take_number(c, &ret->size);
 }
 
+/* A tile has the hashes of records that were deleted, so that the tree above them can still be
+ * computed. */
 static bool take_tile(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_TILE;
@@ -289,6 +301,7 @@ static bool take_tile(struct audit_line_cursor *c, struct audit_line *ret)
 	       take_chars(c, is_base64, SIZE_MAX, &ret->text) && audit_line_take(c, "\"");
 }
 
+/* A record as text, because its bytes are hashed, and the values behind its commitments. */
 static bool take_leaf(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_LEAF;
@@ -298,6 +311,8 @@ static bool take_leaf(struct audit_line_cursor *c, struct audit_line *ret)
 	return !audit_line_take(c, ",\"side\":") || take_side(c, &ret->side);
 }
 
+/* The first member tells the kind. A line must be used up to its last byte: a second form of the
+ * same content could hide a difference from one of the two verifiers. */
 bool audit_line_read(char *line, size_t len, struct audit_line *ret)
 {
 	struct audit_line_cursor c = { line, line + len };
@@ -351,6 +366,8 @@ static int64_t days_from(int64_t year, int64_t month, int64_t day)
 	       (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1 - 719468;
 }
 
+/* The server writes one form only. Values outside a calendar are not refused, because the
+ * signature covers the text, and the number serves for ages and order. */
 static bool take_time(struct audit_line_cursor *c, int64_t *ret_ms)
 {
 	int64_t year, month, day, hour, minute, second, more;
@@ -365,6 +382,8 @@ static bool take_time(struct audit_line_cursor *c, int64_t *ret_ms)
 	return true;
 }
 
+/* The head members come first, in one order. The rest of the record is not parsed: any JSON may
+ * follow. */
 bool audit_record_read(struct audit_text record, struct audit_record_head *ret)
 {
 	struct audit_line_cursor c = cursor_of(record);
@@ -378,6 +397,7 @@ bool audit_record_read(struct audit_text record, struct audit_record_head *ret)
 	       record.p[record.n - 1] == '}';
 }
 
+/* One commitment: 32 bytes as hexadecimal digits. */
 static bool take_seal(struct audit_line_cursor *c, struct audit_text *ret_name, uint8_t ret[32])
 {
 	return audit_line_take(c, "\"") && take_chars(c, is_name, AUDIT_FIELD_MAX, ret_name) &&
@@ -409,6 +429,7 @@ struct audit_text audit_record_sealed(struct audit_text record)
 	return (struct audit_text){ at, (size_t)(c.end - 2 - at) };
 }
 
+/* Moves *at to the next one. audit_record_sealed() has checked the form of all. */
 bool audit_record_seal(struct audit_text *at, struct audit_text *ret_name, uint8_t ret[32])
 {
 	struct audit_line_cursor c;
@@ -445,6 +466,8 @@ static bool audit_line_find(struct audit_text record, const char *text,
 	return false;
 }
 
+/* The vkey alone is enough. Without former and proof the key is new and no other key has vouched
+ * for it: audit_verify.c decides. */
 static bool read_new_key(struct audit_line_cursor *c, void *arg)
 {
 	struct audit_new_key *ret = arg;
@@ -477,6 +500,7 @@ static bool read_pruned(struct audit_line_cursor *c, void *arg)
 	       take_number(c, &ret[1]) && (audit_line_take(c, ",") || audit_line_take(c, "}"));
 }
 
+/* Both numbers are untrusted until a checkpoint covers the record. */
 bool audit_record_pruned(struct audit_text record, uint64_t *ret_from, uint64_t *ret_to)
 {
 	uint64_t both[2];

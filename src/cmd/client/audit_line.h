@@ -16,6 +16,7 @@
 #define AUDIT_FIELD_MAX 32	  /* of the name of a sealed value */
 #define AUDIT_TYPE_MAX 64
 
+/* Bytes of a line, borrowed. They have no NUL at their end. */
 struct audit_text {
 	const char *p;
 	size_t n;

@@ -17,6 +17,11 @@
 #include "lib/base/own.h"
 #include "lib/tlog/tlog.h"
 
+/* ---- what is compared. A batch is a record of the audit log about many network records: their
+ * number, the range of their numbers, and the root of a tree over them. Network records and
+ * package records have batches of their own, so each kind is a list with its own position.
+ * Records below the first batch, or behind the last one of a running session, are in no batch
+ * and prove nothing. */
 #define RECORDS_BATCHES 1000000 /* records of the audit log that are read, at most */
 #define RECORDS_PAGES 100000
 #define RECORDS_FIRST "{\"records\":["
@@ -46,6 +51,8 @@ struct records_found {
 	bool changed;
 };
 
+/* Keep the first fault only. A change counts more than records that are missing, because records
+ * may be missing for a good reason: the server deletes old ones. */
 static void records_bad(struct records_found *f, uint64_t seq, bool changed, const char *why)
 {
 	if (f->changed || (f->why[0] != '\0' && !changed))
@@ -57,6 +64,9 @@ static void records_bad(struct records_found *f, uint64_t seq, bool changed, con
 
 /* ---- the batches */
 
+/* A batch comes from the audit log, whose own verification is `cordon audit verify`. Here only
+ * its form is checked, and that the ranges do not overlap. The array grows by 64, and the caller
+ * frees it. */
 static int records_add_batch(struct records_kind *k, const json_t *data, struct err *e)
 {
 	struct records_batch *b;
@@ -79,6 +89,8 @@ static int records_add_batch(struct records_kind *k, const json_t *data, struct 
 	return 0;
 }
 
+/* The records of one type about the session, all of them. The server selects them, so their
+ * proofs are not used here. */
 static int records_read_log(struct api_call *a, const struct audit_records *r, const char *type,
 			    json_t **ret, struct err *e)
 {
@@ -92,6 +104,9 @@ static int records_read_log(struct api_call *a, const struct audit_records *r, c
 	return api_call_pages(a, &t, "records", NULL, RECORDS_BATCHES, ret, e);
 }
 
+/* Both kinds of batches. after_seq of the first batch says from which record on the server made
+ * batches at all, and lost_before counts records that the gateway dropped before they reached
+ * the server. */
 static int records_read_batches(struct api_call *a, const struct audit_records *r,
 				struct records_found *f, struct err *e)
 {
@@ -121,6 +136,7 @@ static int records_read_batches(struct api_call *a, const struct audit_records *
 	return 0;
 }
 
+/* A session that has ended gets no more batches. From then on every record must be in one. */
 static int records_read_end(struct api_call *a, const struct audit_records *r,
 			    struct records_found *f, struct err *e)
 {
@@ -134,6 +150,9 @@ static int records_read_end(struct api_call *a, const struct audit_records *r,
 
 /* ---- the records */
 
+/* Put one record into the tree of its batch. text has the very bytes that the server hashed, so
+ * the record is not formatted again. A record without a batch is a change if a later batch
+ * exists. */
 static void records_take(struct records_found *f, const json_t *item, const char *text, size_t len)
 {
 	uint64_t seq = member_number(item, "seq", 0);
@@ -189,6 +208,7 @@ static int records_take_page(struct records_found *f, const char *page, size_t l
 	return *after > before;
 }
 
+/* Page by page, at most RECORDS_PAGES. A page is freed before the next one is read. */
 static int records_read(struct api_call *a, const struct audit_records *r, struct records_found *f,
 			struct err *e)
 {
@@ -217,6 +237,8 @@ static int records_read(struct api_call *a, const struct audit_records *r, struc
 
 /* ---- the verdict */
 
+/* Compare each tree with the root in the audit log. Fewer records than the batch has are
+ * missing. As many with another root are changed. */
 static void records_compare(struct records_found *f)
 {
 	for (unsigned i = 0; i < KINDS; i++) {
@@ -243,6 +265,8 @@ static void records_compare(struct records_found *f)
 		records_bad(f, 0, false, "records from before the first batch");
 }
 
+/* The verdicts and the exit codes are those of `cordon audit verify`, so that a script can treat
+ * both alike. */
 static enum audit_verdict records_verdict(const struct records_found *f)
 {
 	if (f->changed)
@@ -250,6 +274,8 @@ static enum audit_verdict records_verdict(const struct records_found *f)
 	return f->why[0] == '\0' ? AUDIT_GOOD : AUDIT_INCOMPLETE;
 }
 
+/* The first three counts are always printed, the others only if they are not 0. In JSON all are
+ * there. */
 static void records_print(const struct records_found *f, bool as_json)
 {
 	static const char *const words[] = { "good", "changed", "incomplete" };

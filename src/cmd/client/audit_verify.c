@@ -12,6 +12,10 @@
 #define HEARTBEATS_MS 1800000 /* two, of 15 minutes */
 #define TILE_BYTES ((size_t)TLOG_TILE * TLOG_HASH)
 
+/* One verification. The lines come in order: the head, tiles for deleted records, records, and
+ * checkpoints between them. Each line moves the state, and the first fault ends it (over).
+ * Nothing stays from a line but hashes, keys and counts, so a log with any number of records
+ * needs the same memory. */
 struct audit_verify {
 	const struct audit_verify_rules *rules;
 	struct audit_found found;
@@ -26,7 +30,8 @@ struct audit_verify {
 	} trusted, named;
 	/* Keys that records name. is_stated: the former key, which the record names, too, has
 	 * signed that. Only cordon-notary can have a key do so: a record alone proves nothing,
-	 * since a cordond that was taken over can write any. */
+	 * since a cordond that was taken over can write any. trusted and named each walk over
+	 * this list with `taken`. */
 	struct new_key {
 		uint64_t seq; /* of the record */
 		bool is_key, is_stated;
@@ -72,6 +77,7 @@ static bool audit_verify_changed(struct audit_verify *v, uint64_t seq, const cha
 	return end(v, AUDIT_CHANGED, "%s", why);
 }
 
+/* The form is wrong, so nothing can be said about the records. */
 static bool audit_verify_unreadable(struct audit_verify *v, const char *why)
 {
 	return end(v, AUDIT_UNREADABLE, "%s", why);
@@ -79,7 +85,8 @@ static bool audit_verify_unreadable(struct audit_verify *v, const char *why)
 
 /* ---- signatures */
 
-/* By one of the keys, and by none wrongly. */
+/* By one of the keys, and by none wrongly. A note may have signatures by several keys, also by
+ * unknown ones, which do not count. TLOG_BAD: a known key's signature does not fit the text. */
 static enum tlog_verdict audit_verify_judge(const struct audit_verify_keys *k,
 					    const struct tlog_note *n)
 {
@@ -97,6 +104,7 @@ static enum tlog_verdict audit_verify_judge(const struct audit_verify_keys *k,
 	return all;
 }
 
+/* The name is compared as well: a key under another name signs for another log. */
 static bool is_same_key(const struct tlog_vkey *a, const struct tlog_vkey *b)
 {
 	return a->type == b->type && memcmp(a->key, b->key, sizeof(a->key)) == 0 &&
@@ -111,6 +119,7 @@ static bool has_key(const struct audit_verify_keys *in, const struct tlog_vkey *
 	return false;
 }
 
+/* The user named the key on the command line, so it needs no other key to speak for it. */
 static bool is_given(const struct audit_verify_rules *r, const struct tlog_vkey *k)
 {
 	for (size_t i = 0; i < r->nkeys; i++)
@@ -156,6 +165,8 @@ static bool not_vouched_for(struct audit_verify *v, const struct new_key *n, uin
 	return audit_verify_changed(v, seq, why);
 }
 
+/* Each new key must be vouched for before later checkpoints count. A record without a readable
+ * key cannot be a genuine one, because cordond always writes it. */
 static bool check_new_keys(struct audit_verify *v)
 {
 	for (; v->nchecked < v->nnew_keys; v->nchecked++) {
@@ -207,6 +218,8 @@ static bool count_witnesses(struct audit_verify *v, const struct tlog_note *n, u
 
 /* ---- the tree */
 
+/* Called after each record. When the tree has the size of the earlier checkpoint, its root must
+ * be that checkpoint's root: otherwise an older part of the log was rewritten. */
 static bool meet_since(struct audit_verify *v)
 {
 	struct tlog_hash root;
@@ -221,6 +234,7 @@ static bool meet_since(struct audit_verify *v)
 	return count_witnesses(v, v->rules->since, v->since.size);
 }
 
+/* Every leaf goes through here, whether it comes from a record or from a tile. */
 static bool client_audit_verify_add(struct audit_verify *v, const struct tlog_hash *leaf)
 {
 	if (!tlog_range_add(&v->tree, 0, leaf))
@@ -230,6 +244,8 @@ static bool client_audit_verify_add(struct audit_verify *v, const struct tlog_ha
 
 /* ---- lines */
 
+/* The checkpoint of --since must be good in itself before the log is compared with it. A fault
+ * in it is a fault of the input, not of the log. */
 static bool take_since(struct audit_verify *v)
 {
 	const struct tlog_note *n = v->rules->since;
@@ -247,6 +263,9 @@ static bool take_since(struct audit_verify *v)
 	return meet_since(v);
 }
 
+/* The first line names the log and its key. Without --key that key is believed, and print_text()
+ * of audit_check.c says so. The heartbeat rule holds for the log of the node only, because a
+ * tenant without sessions writes no records. */
 static bool on_head(struct audit_verify *v, const struct audit_line *l)
 {
 	const char *slash;
@@ -271,6 +290,8 @@ static bool on_head(struct audit_verify *v, const struct audit_line *l)
 	return take_since(v);
 }
 
+/* TLOG_TILE hashes of records that the retention deleted. They come first, and whole tiles only.
+ * Whether the deletion was announced is checked at the end. */
 static bool on_tile(struct audit_verify *v, const struct audit_line *l)
 {
 	uint8_t bytes[BASE64_BYTES(BASE64_LENGTH(TILE_BYTES))];
@@ -291,7 +312,10 @@ static bool on_tile(struct audit_verify *v, const struct audit_line *l)
 	return true;
 }
 
-/* ---- records */
+/* ---- records
+ *
+ * Rules for one record: its number is its place, its values fit its commitments. Its time is
+ * only counted. Then its hash joins the tree. A lie in its text shows at the next checkpoint. */
 
 /* The commitment of a value beside the record. */
 static void audit_verify_commit(const struct audit_value *value, uint8_t ret[32])
@@ -308,11 +332,13 @@ static void audit_verify_commit(const struct audit_value *value, uint8_t ret[32]
 	sha256_end(&s, ret);
 }
 
+/* Comparison by bytes. Names are short, so no hash table is needed. */
 static bool is_same(struct audit_text a, struct audit_text b)
 {
 	return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
 }
 
+/* Compare with a text of this program. */
 static bool is_text(struct audit_text a, const char *text)
 {
 	return a.n == strlen(text) && memcmp(a.p, text, a.n) == 0;
@@ -359,6 +385,8 @@ static bool values_differ(struct audit_text side)
 	return true;
 }
 
+/* Every value beside the record must have a commitment in it. A commitment without a value is an
+ * erased one, which is legal and counted. */
 static bool check_sealed(struct audit_verify *v, const struct audit_line *l)
 {
 	struct audit_text sealed = audit_record_sealed(l->text), side = l->side;
@@ -378,6 +406,9 @@ static bool check_sealed(struct audit_verify *v, const struct audit_line *l)
 	return true;
 }
 
+/* Times are those of the writer, so an oddity is counted and no fault: clocks are set back, and
+ * machines are off. Holes are counted for the node's log only, which has a record for each
+ * heartbeat. */
 static void check_time(struct audit_verify *v, int64_t ms)
 {
 	if (v->has_last && ms < v->last_ms)
@@ -388,6 +419,7 @@ static void check_time(struct audit_verify *v, int64_t ms)
 	v->last_ms = ms;
 }
 
+/* Only Ed25519 keys can sign a log. */
 static bool read_key(struct audit_text text, struct tlog_vkey *ret)
 {
 	struct err e;
@@ -396,6 +428,8 @@ static bool read_key(struct audit_text text, struct tlog_vkey *ret)
 	       ret->type == TLOG_KEY_ED25519;
 }
 
+/* The proof is a signature of the former key over a text that names the new one. Without a valid
+ * proof the key is kept as merely named. */
 static void read_new_key(const struct audit_new_key *from, struct new_key *ret)
 {
 	uint8_t proof[BASE64_BYTES(BASE64_LENGTH(TLOG_SIG))];
@@ -431,6 +465,8 @@ static void take_statement(struct audit_verify *v, const struct audit_line *l,
 		v->pruned_told = to;
 }
 
+/* The order of the checks decides which fault is reported. The hash is taken over the bytes as
+ * they were sent. */
 static bool on_leaf(struct audit_verify *v, const struct audit_line *l)
 {
 	struct audit_record_head head;
@@ -454,8 +490,13 @@ static bool on_leaf(struct audit_verify *v, const struct audit_line *l)
 	return true;
 }
 
-/* ---- checkpoints */
+/* ---- checkpoints
+ *
+ * A checkpoint signs the root over all records before it. Only here records become verified, and
+ * only here a new key can become trusted. */
 
+/* The place of a checkpoint is behind the last record that it signs. A larger one means that
+ * records were taken out, a smaller one that lines were moved. */
 static bool check_root(struct audit_verify *v, const struct tlog_checkpoint *c)
 {
 	struct tlog_hash root;
@@ -472,6 +513,8 @@ static bool check_root(struct audit_verify *v, const struct tlog_checkpoint *c)
 	return true;
 }
 
+/* In order: form, name of the log, signature, root, witnesses. A checkpoint that only the named
+ * key signed keeps the export alive, but proves nothing until a trusted key signs again. */
 static bool on_checkpoint(struct audit_verify *v, const struct audit_line *l)
 {
 	uint64_t before = v->found.verified;
@@ -507,8 +550,13 @@ static bool on_checkpoint(struct audit_verify *v, const struct audit_line *l)
 	return v->is_unsigned || check_new_keys(v);
 }
 
-/* ---- the bytes */
+/* ---- the bytes
+ *
+ * Lines are put together from pieces of any length. The buffer has room for the longest legal
+ * line, so a line without an end cannot grow without bound. */
 
+/* A line of an unknown form is no change of a record, so the verdict is "unreadable" and names
+ * no record. */
 static bool on_line(struct audit_verify *v)
 {
 	struct audit_line l;
@@ -532,6 +580,7 @@ static bool on_line(struct audit_verify *v)
 	return audit_verify_unreadable(v, "a line of no known form");
 }
 
+/* `line` is left as it is: zeroing a MiB serves nothing. */
 struct audit_verify *audit_verify_new(const struct audit_verify_rules *rules)
 {
 	struct audit_verify *v = malloc(sizeof(*v));
@@ -573,6 +622,9 @@ bool audit_verify_add(struct audit_verify *v, const void *bytes, size_t len)
 	return !v->over;
 }
 
+/* All records were read. Faults that show only at the end, in order: no head, half a line, an
+ * untrusted last checkpoint, missing records, an unmet --since, records without a checkpoint, an
+ * unannounced deletion, too few witnesses. */
 const struct audit_found *audit_verify_end(struct audit_verify *v)
 {
 	uint64_t size = v->tree.size;

@@ -16,7 +16,8 @@
 #define WITNESS_TRIES 4 /* another one may tell the witness of the log at the same time */
 #define TILES_KEPT 8
 
-/* The log at the server. */
+/* The log at the server. Tiles are kept, because the proofs for several witnesses need the same
+ * ones. */
 struct audit_witness_source {
 	struct api_call *a;
 	const char *tenant;
@@ -35,6 +36,8 @@ struct audit_witness_source {
 
 /* ---- from the server */
 
+/* GET one route of the log. The caller frees *ret. Both of its callers have a bound for the
+ * answer. */
 static int audit_witness_get(struct audit_witness_source *s, const char *path, const char *fresh,
 			     size_t max, char **ret, size_t *ret_len, struct err *e)
 {
@@ -49,6 +52,8 @@ static int audit_witness_get(struct audit_witness_source *s, const char *path, c
 	return client_read_all(s->a->client, max, ret, ret_len, e);
 }
 
+/* Fetch a new checkpoint and keep three parts: the text, which witnesses sign, the log's own
+ * signature lines, and the whole note, to which cosignatures are added. */
 static int get_checkpoint(struct audit_witness_source *s, struct err *e)
 {
 	OWN_MEM char *text = NULL;
@@ -71,6 +76,8 @@ static int get_checkpoint(struct audit_witness_source *s, struct err *e)
 	return buf_add(&s->note, text, len, e);
 }
 
+/* A tlog_read_fn: one tile of hashes, from the kept ones or from the server. *ret is borrowed
+ * until TILES_KEPT other tiles were read. */
 static int on_tile(void *arg, unsigned level, uint64_t index, unsigned width,
 		   const struct tlog_hash **ret, struct err *e)
 {
@@ -138,7 +145,9 @@ static int read_size(const char *text, size_t len, uint64_t *ret, struct err *e)
 	return 0;
 }
 
-/* 1: cosigned, its lines are in ret. 0: it has seen the log at *size. -1. */
+/* 1: cosigned, its lines are in ret. 0: it has seen the log at *size. -1. The proof leads from
+ * the size that the witness knows to ours, so the witness can check that nothing before was
+ * changed. A first request assumes size 0. */
 static int audit_witness_post(struct client *c, struct audit_witness_source *s, uint64_t *size,
 			      struct buf *ret, struct err *e)
 {
@@ -238,6 +247,9 @@ static int store_lines(struct audit_witness_source *s, const struct buf *lines, 
 	return done < 0 && s->a->status == 404 && s->is_saved ? 0 : done;
 }
 
+/* A witness that knows an older size answers 409 with it, and the request is made again from
+ * there. A size beyond ours means that this server lost records that it had shown before: an
+ * alarm, not a retry. */
 static int audit_witness_ask(struct audit_witness_source *s, const char *url,
 			     const struct tlog_vkey *k, struct err *e)
 {
@@ -274,6 +286,7 @@ static int audit_witness_ask(struct audit_witness_source *s, const char *url,
 
 /* ---- all of them */
 
+/* The file replaces an older one as a whole, so a later --since never reads half of it. */
 static int audit_witness_save(const struct audit_witness_source *s, const char *path, struct err *e)
 {
 	struct saved_file f;
@@ -288,6 +301,8 @@ static int audit_witness_save(const struct audit_witness_source *s, const char *
 	return done;
 }
 
+/* One failed witness does not stop the others. The file is written even then, with the
+ * cosignatures that came. */
 static int run_all(struct audit_witness_source *s, const struct audit_witness *w,
 		   const struct tlog_vkey *keys)
 {
@@ -311,6 +326,8 @@ static int run_all(struct audit_witness_source *s, const struct audit_witness *w
 	return code;
 }
 
+/* The keys are checked before anything is sent, so a mistake in the last one costs no
+ * cosignature of the first. */
 int audit_witness_run(const struct verb *v, const struct args_common *o,
 		      const struct audit_witness *w)
 {

@@ -33,7 +33,9 @@
 #define NPM_OPTIONS \
 	"--ignore-scripts --no-audit --no-fund --no-update-notifier --cache /tmp/cordon-warm"
 
-/* In the order in which they are looked for. */
+/* In the order in which they are looked for. ---- lockfiles. The table says which package
+ * manager reads a lockfile, and how it only downloads. Commands run in a throwaway session, so a
+ * hostile lockfile meets the same walls as any other code. */
 static const struct lockfile {
 	const char *pattern;  /* of the file's name */
 	const char *registry; /* by default */
@@ -54,6 +56,7 @@ static const struct lockfile {
 	  "-r \"$1\"" },
 };
 
+/* The name decides, as it does for the package managers themselves. */
 static const struct lockfile *cache_admin_find(const char *name)
 {
 	for (size_t i = 0; i < COUNT(lockfiles); i++)
@@ -79,6 +82,8 @@ static int send_file(struct api_call *a, const char *session, const char *folder
 	return transfer_send_file(a, &to, fd, name, &entry, e);
 }
 
+/* The session may reach the lockfile's public registry and nothing else, unless a policy was
+ * given. The caller owns the result. */
 static json_t *session_body(const struct package_warm *w, const struct lockfile *l, struct err *e)
 {
 	OWN_JSON *body = json_object();
@@ -93,6 +98,8 @@ static json_t *session_body(const struct package_warm *w, const struct lockfile 
 	return json_incref(body);
 }
 
+/* The end of the output, because package managers print the cause last. stderr counts before
+ * stdout. */
 static void print_failure(const json_t *execution)
 {
 	const char *text = member_text(execution, "stderr", "");
@@ -105,6 +112,8 @@ static void print_failure(const json_t *execution)
 	show_lines(text + (n > SHOWN_MAX ? n - SHOWN_MAX : 0), stderr);
 }
 
+/* Exit code 127 gets a message of its own: the usual fault is a template without the package
+ * manager. */
 static int run_manager(struct api_call *a, const struct package_warm *w, const struct lockfile *l,
 		       const char *session, const char *name, struct err *e)
 {
@@ -167,6 +176,8 @@ static int print_result(struct api_call *a, const char *session, struct err *e)
 	return 0;
 }
 
+/* The result is printed also after a failure, since packages that arrived are in the cache. The
+ * first error counts. */
 static int cache_admin_use(struct api_call *a, const struct package_warm *w,
 			   const struct lockfile *l, const char *session, const char *path,
 			   struct err *e)
@@ -239,9 +250,13 @@ static int package_warm(struct api_call *a, const struct package_warm *w, const 
 	return result;
 }
 
+/* ---- ls, gc, verify. One route shows the cache, others order work in cordon-cache. The
+ * operator's key is needed. */
+
 #define CACHE_PATH "/v1/packages/cache"
 #define ENTRIES_MAX 10000
 
+/* Numbers since the start of cordon-cache, and the room in use. */
 static void print_stats(const json_t *s)
 {
 	char bytes[24], max[24];
@@ -260,6 +275,7 @@ static const char *const heads[] = {
 	"SCOPE", "ECOSYSTEM", "HOST", "SIZE", "FETCHED", "USED", "WHAT"
 };
 
+/* Sorted by owner, registry and path, so that the versions of one package stand together. */
 static int cache_admin_compare(const void *one, const void *other)
 {
 	static const char *const by[] = { "scope", "registry", "path" };
@@ -290,6 +306,7 @@ struct what {
 	size_t nhost, npath;
 };
 
+/* The text is borrowed from both strings. Without a URL the host is empty. */
 static struct what what_of(const char *registry, const char *path)
 {
 	const char *url = strchr(registry, ' ');
@@ -308,6 +325,7 @@ static void add_time(struct columns *t, const char *text)
 	columns_add(t, "%.10s %.5s", text, strlen(text) > 16 ? text + 11 : "");
 }
 
+/* A row of `ls`. `used` is kept to the hour, so the later of both times is shown. */
 static void add_entry(struct columns *t, const json_t *entry)
 {
 	const char *fetched = member_text(entry, "fetched_at", "-");
@@ -326,6 +344,7 @@ static void add_entry(struct columns *t, const json_t *entry)
 	columns_add(t, "%.*s", (int)w.npath, w.path);
 }
 
+/* The server lists views in its own order, so the list is sorted here, on borrowed pointers. */
 static int print_entries(const json_t *list, struct err *e)
 {
 	size_t n = json_array_size(list);
@@ -344,6 +363,7 @@ static int print_entries(const json_t *list, struct err *e)
 	return 0;
 }
 
+/* JSON has the entries only, the table also the numbers of the whole cache. */
 static int run_list(const struct cache_admin_options *o, struct api_call *a, struct err *e)
 {
 	OWN_JSON *list = NULL, *whole = NULL, *stats = NULL;
@@ -366,6 +386,7 @@ static int run_list(const struct cache_admin_options *o, struct api_call *a, str
 	return 0;
 }
 
+/* gc and verify are one POST. Both answer with numbers, in the words of the order. */
 static int run_order(const struct cache_admin_options *o, struct api_call *a, const char *order,
 		     struct err *e)
 {
@@ -407,6 +428,8 @@ static int run_word(const struct cache_admin_options *o, struct api_call *a, con
 	return run_order(o, a, word, e);
 }
 
+/* The words are checked before any connection. gc without a size is refused: 0 bytes would empty
+ * the cache. */
 int cache_admin_run(const struct verb *v, const struct cache_admin_options *o,
 		    const char *const *words, size_t n)
 {

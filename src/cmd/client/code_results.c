@@ -25,7 +25,8 @@ void code_results_release(struct code_results *c)
 	buf_release(&c->line);
 }
 
-/* Base64 without its line breaks. */
+/* Base64 without its line breaks. The decoder takes no line breaks, and Python's encoder writes
+ * some. NULL memory counts as a malformed result. */
 static ssize_t code_results_decode(const char *text, uint8_t *ret)
 {
 	OWN_MEM char *packed = malloc(strlen(text) + 1);
@@ -47,6 +48,8 @@ static void say_once(bool *said, const char *what)
 	*said = true;
 }
 
+/* Both bounds are for the whole command. A result that does not fit is left out, and later
+ * smaller ones may still fit. */
 static bool has_room(struct code_results *c, size_t n)
 {
 	if (c->files < CODE_RESULTS_FILES_MAX && n <= CODE_RESULTS_BYTES_MAX - c->bytes)
@@ -56,6 +59,8 @@ static bool has_room(struct code_results *c, size_t n)
 	return false;
 }
 
+/* The number in the name is that of the result, so that several forms of one result share it. An
+ * existing file is replaced. */
 static int code_results_save(struct code_results *c, const char *ending, const void *bytes,
 			     size_t n, struct err *e)
 {
@@ -81,6 +86,8 @@ static int code_results_save(struct code_results *c, const char *ending, const v
 	return result;
 }
 
+/* One file for each known form in the result. The table's endings are what programs expect, so a
+ * name never comes from the session. */
 static int save_formats(struct code_results *c, const json_t *result, struct err *e)
 {
 	static const struct {
@@ -111,6 +118,7 @@ static int save_formats(struct code_results *c, const json_t *result, struct err
 	return 0;
 }
 
+/* One line. Only results are shown here: an error of the code is already on stderr. */
 static int show_line(struct code_results *c, struct err *e)
 {
 	/* No number of it is used: a whole one of more than 64 bits does no harm. */
@@ -131,6 +139,8 @@ static int show_line(struct code_results *c, struct err *e)
 	return c->dir == NULL ? 0 : save_formats(c, line, e);
 }
 
+/* Lines may arrive in any pieces. A line beyond the bound is skipped to its end, and the next
+ * one counts again. */
 int code_results_take(void *arg, const uint8_t *bytes, size_t n, struct err *e)
 {
 	struct code_results *c = arg;

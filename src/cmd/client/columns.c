@@ -8,6 +8,7 @@
 
 #include "cmd/client/show.h"
 
+/* Widths begin with those of the heads and only grow. */
 void columns_init(struct columns *t, const char *const *heads, size_t n)
 {
 	assert(n > 0 && n <= COLUMNS_MAX);
@@ -26,6 +27,8 @@ void columns_release(struct columns *t)
 	*t = (struct columns){ 0 };
 }
 
+/* A table that cannot be completed must not be printed as a shorter one. So the program ends,
+ * with the exit code of a failure. */
 static void columns_must(const void *memory)
 {
 	if (memory != NULL)
@@ -34,6 +37,7 @@ static void columns_must(const void *memory)
 	exit(125);
 }
 
+/* Escaped once, here. The width is that of the escaped text, so columns fit even with odd bytes. */
 void columns_add(struct columns *t, const char *fmt, ...)
 {
 	char raw[COLUMNS_CELL_MAX], text[COLUMNS_CELL_MAX];
@@ -111,6 +115,7 @@ static void print_row(const struct columns *t, const char *const *texts, const s
 	(void)fputc('\n', to);
 }
 
+/* The width of the terminal cuts a row, never wraps it. */
 void columns_print(const struct columns *t, size_t max, size_t columns, FILE *to)
 {
 	const char *texts[COLUMNS_MAX];

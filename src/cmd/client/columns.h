@@ -13,6 +13,7 @@
 struct columns {
 	size_t columns;
 	const char *heads[COLUMNS_MAX];
+	/* Row by row: the cell of column c in row r has the place r * columns + c. */
 	size_t width[COLUMNS_MAX];
 	struct columns_cell {
 		char *text; /* escaped */

@@ -1,3 +1,6 @@
+/* ---- completion asks the server while a person types, so it waits WAIT_MS at most, prints
+ * nothing on errors, and lists VALUES_MAX values. */
+
 #include "cmd/client/complete_values.h"
 
 #include <string.h>
@@ -17,6 +20,9 @@ static void print_presets(FILE *to)
 		complete_print(name, summary, to);
 }
 
+/* A row for each kind of value: the route, the list in its answer, the member to print, the
+ * member beside it, and an ending. path NULL: the route is below the session that the command
+ * line names. */
 static const struct complete_values_list {
 	enum complete_want want;
 	const char *path, *member;
@@ -33,6 +39,8 @@ static const struct complete_values_list {
 	{ COMPLETE_SECRETS, "/v1/secrets", "secrets", "name", "", "" },
 };
 
+/* Names come from tenants and may have any characters. complete_print() drops the odd ones, and
+ * control characters cut the description. */
 static void print_list(struct api_call *a, const struct complete_values_list *l, struct target *t,
 		       FILE *to)
 {
@@ -81,6 +89,7 @@ static const char *first_argument(const struct verb *v, int argc, char **argv)
 	return "";
 }
 
+/* Values of the server first, then the request to the shell for its own, such as files. */
 void complete_values(enum complete_want want, const struct verb *v, int argc, char **argv, FILE *to)
 {
 	struct args_common common = { 0 };
