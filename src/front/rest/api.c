@@ -177,6 +177,7 @@ static bool take_id(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return n > 0 && strspn(ret, "abcdefghijklmnopqrstuvwxyz0123456789_") == (size_t)n;
 }
 
+/* The id's form is that of session_id.h. */
 static bool take_session(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	int n = url_decode(raw, ret, REQUEST_ID_MAX);
@@ -184,6 +185,7 @@ static bool take_session(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return n > 0 && session_id_is_valid(ret, (size_t)n);
 }
 
+/* Secrets are found by name. */
 static bool take_name(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && secret_spec_is_name(ret);
@@ -208,6 +210,7 @@ static bool take_template(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && template_name_read(ret, &name, &e) == 0;
 }
 
+/* The digest that names an archive of a build. */
 static bool take_hash(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && recipe_is_hash(ret);
@@ -291,6 +294,7 @@ static void api_fail(struct request *r, const struct failure *f)
 	exchange_reply(r->x, f->status, "application/json", j.text, j.len);
 }
 
+/* reply.c reports each failure by it. */
 static const struct dialect dialect = { .interface = "api", .fail = api_fail };
 
 /* Is the route opened by the operator? Only the metrics can be open. The setting decides for whom.

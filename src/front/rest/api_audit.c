@@ -136,7 +136,9 @@ static void show_record(struct json *j, const struct store_audit *row)
 	json_close(j, '}');
 }
 
-/* ---- in pages */
+/* ---- in pages
+ *
+ * list_page() begins the answer, on_page_piece() adds records, on_page_finish() the cursor. */
 
 struct audit_page {
 	struct list_job job; /* first */

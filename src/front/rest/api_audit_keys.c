@@ -98,7 +98,10 @@ void api_audit_cosignature(struct request *r)
 	exchange_read_all(r->x, TLOG_NOTE_MAX, on_note);
 }
 
-/* ---- the key */
+/* ---- the key
+ *
+ * Every log of the node is signed with one key. Reading it and making a new one are the operator's.
+ */
 
 /* The present key and the one before it, as verifier keys. Null: there is none. */
 static void show_keys(struct request *r, int status)

@@ -264,7 +264,10 @@ void api_pull(struct request *r)
 		request_body(r, on_body);
 }
 
-/* ---- builds */
+/* ---- builds
+ *
+ * Handlers of one build first find the build in the path as the tenant's own. An id of another
+ * tenant's build is answered as a missing one. */
 
 /* Bounds of a build's JSON, of log entries read at once, and of the name in a request. */
 #define JSON_MAX (8U << 20)
@@ -273,7 +276,9 @@ void api_pull(struct request *r)
 #define NAME_TEXT_MAX 256
 #define MIB (1U << 20)
 
-/* ---- shown */
+/* ---- shown
+ *
+ * A build looks alike in every answer: builds_show() writes it. */
 
 /* Called by build_tags_each() for one tag. arg is the writer, inside an open array. */
 static void add_tag(const char *tag, void *arg)
@@ -391,7 +396,9 @@ void api_builds_upload(struct request *r)
 	store_build_release(&row);
 }
 
-/* ---- POST .../start */
+/* ---- POST .../start
+ *
+ * The recipe is read strictly before the build changes its state. */
 
 /* The answer shows the row as it is after the start. The build itself continues without this
  * request. */

@@ -51,7 +51,10 @@ static struct execution *control_find(struct request *r, struct session *s)
 	return NULL;
 }
 
-/* ---- input */
+/* ---- input
+ *
+ * The body is passed on as it arrives. Backpressure: the pipe's room decides how fast the client is
+ * read. The answer comes at the body's end. */
 
 /* A body on its way to an execution's standard input. taken counts the bytes that the execution
  * has. */
@@ -681,7 +684,10 @@ void api_executions_get(struct request *r)
 	}
 }
 
-/* ---- end */
+/* ---- end
+ *
+ * A running execution is killed. An ended one may have left processes, and those are killed by its
+ * mark. */
 
 /* The kill has been done, or e says why not. */
 static void on_end(struct completion *w, const struct err *e)

@@ -369,7 +369,10 @@ void api_watch_get(struct request *r)
 		request_use(r, watch_on_session);
 }
 
-/* ---- files and folders */
+/* ---- files and folders
+ *
+ * Each route fills in struct files and calls request_use(). Then on_session() starts the built-in,
+ * on_record() takes its records, and on_end() answers. */
 
 #define ENTRY_JSON_MAX (64U << 10)
 #define LIST_DEFAULT 1000

@@ -36,7 +36,10 @@ static void show_document(struct json *j, const char *name, const char *document
 		json_raw(j, name, text);
 }
 
-/* ---- of a session */
+/* ---- of a session
+ *
+ * A view answers GET, and PUT when its change is in force. The section on changes answers both
+ * kinds of PUT. */
 
 /* A long document is read, parsed, merged and copied in milliseconds each: in pieces, one request
  * of a tenant at a time. The session may change or end between two pieces, so the first one copies
@@ -307,7 +310,10 @@ void api_network_put(struct request *r)
 	request_lockfiles_body(r, on_session_body);
 }
 
-/* ---- of a tenant */
+/* ---- of a tenant
+ *
+ * Only the operator gets here. The tenant is looked up in each step, as it may be removed in
+ * between. */
 
 /* null: the tenant has no layer. */
 static void reply_tenant(struct request *r, const struct tenant *t)

@@ -123,7 +123,9 @@ void api_layers_collect(struct request *r)
 	layers_collect(core_layers(r->core), core_recovered(r->core), &r->wait);
 }
 
-/* ---- the node */
+/* ---- the node
+ *
+ * These handlers read the core's state and answer at once. */
 
 /* Longer metrics are an error. */
 #define METRICS_MAX_BYTES (4U << 20)

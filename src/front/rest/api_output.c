@@ -56,7 +56,10 @@ static void attach_release(struct request *r, bool answered)
 	buf_release(&a->input);
 }
 
-/* ---- out */
+/* ---- out
+ *
+ * Frames go out in attach_pump(), which four events call: the first turn, new output, room in the
+ * client's buffer, and the next turn after TURN_FRAMES frames. */
 
 /* A binary frame: the stream's number, then the bytes. False: no room, send it later. */
 static bool send_bytes(struct output_attach *a, const struct log_reader_item *item)
@@ -145,7 +148,10 @@ static void attach_on_writable(struct exchange *x)
 	attach_pump(request_of(x)->state);
 }
 
-/* ---- in */
+/* ---- in
+ *
+ * A message is either input (binary) or an order (text). Input waits in a->input while the
+ * execution's pipe is full, and the client is not read then. */
 
 /* A refused message does not end the connection. */
 static void send_error(struct output_attach *a, const struct err *e)
@@ -244,7 +250,10 @@ static void on_message(struct exchange *x, bool text, const uint8_t *data, size_
 		attach_feed(a);
 }
 
-/* ---- the beginning */
+/* ---- the beginning
+ *
+ * All checks come before the connection becomes a WebSocket, so that a refusal is an ordinary
+ * answer with a status. */
 
 /* A browser lets any page open a WebSocket to any server, and sends the page's origin. A request
  * without an origin is allowed. Two origins are refused. */

@@ -39,7 +39,9 @@ static struct package_cache_call *package_cache_begin(
 	return c;
 }
 
-/* ---- how full it is */
+/* ---- how full it is
+ *
+ * cordon-cache counts and limits. cordond only shows the numbers. */
 
 static void on_stats(struct package_cache_call *c, const struct cache_msg *answer,
 		     const struct err *e)
@@ -138,7 +140,9 @@ void api_package_cache_list(struct request *r)
 		package_cache_list(r->core, c, (uint32_t)after);
 }
 
-/* ---- operations on it */
+/* ---- operations on it
+ *
+ * Both take as long as cordon-cache needs. The request waits. */
 
 /* count and bad are the names that the members have for this operation. bad NULL: it finds no
  * damage. */

@@ -96,7 +96,10 @@ struct table_follow_sink {
 	struct records_listing *listing;
 };
 
-/* ---- followed */
+/* ---- followed
+ *
+ * table_follow_begin() starts the stream and links the listener. The listener calls
+ * table_follow_wake(), which asks for on_batch(). No batch runs while the client has no room. */
 
 static void table_follow_release(struct request *r, bool answered)
 {
@@ -182,7 +185,10 @@ static void table_follow_begin(struct request *r, const struct table_follow_kind
 	table_follow_wake(r);
 }
 
-/* ---- in pages */
+/* ---- in pages
+ *
+ * table_follow_list() begins the answer and on_piece() fills it. A page ends at its limit, at
+ * LIST_JOB_BYTES, or at the list's end. */
 
 /* 1 stops the store's loop. */
 static int list_record(struct records_listing *l, const void *row)
@@ -238,7 +244,9 @@ static void table_follow_list(struct request *r, const struct table_follow_kind 
 	list_job_start(&l->job);
 }
 
-/* ---- both */
+/* ---- both
+ *
+ * The functions that the kinds call. */
 
 /* From inside read_rows(): add one record. Return the value for the store's callback. */
 static int table_follow_add(struct table_follow_sink *to, uint64_t seq, const char *event,
@@ -584,7 +592,9 @@ void api_packages_list(struct request *r)
 		table_follow_start(r, &packages, &q, &own);
 }
 
-/* ---- events */
+/* ---- events
+ *
+ * The events of a tenant or of one session, from the event log. */
 
 static int on_row(const struct store_event *row, void *cookie)
 {

@@ -339,7 +339,8 @@ static void ask_key(struct api_report *p)
 	notary_link_key(core_options(p->r->core)->notary, &p->key);
 }
 
-/* A comparison that takes longer than CHECK_MS ends unfinished, and the report says so. */
+/* A comparison that takes longer than CHECK_MS ends unfinished, and the report says so. The answer
+ * of a comparison that failed by itself is that error. */
 static bool on_checking(struct job *job)
 {
 	struct api_report *p = job->arg;

@@ -588,7 +588,10 @@ void api_mcp_get(struct request *r)
 	reply_json(r, 200, &j);
 }
 
-/* ---- show, change, end */
+/* ---- show, change, end
+ *
+ * The handlers below answer with the session itself. Changes that take time end by the request's
+ * wait. */
 
 #define SESSION_JSON_MAX (256U << 10)
 /* Keys of scope read see no URLs of ports. */

@@ -61,7 +61,10 @@ static void reply_snapshot(struct request *r, int status, const struct template_
 	reply_json(r, status, &j);
 }
 
-/* ---- making one */
+/* ---- making one
+ *
+ * on_body() asks for the capture. on_made() follows once, when the layer is on disk or has failed.
+ */
 
 /* capture_answer_snapshot() calls this once. On failure v and found are not read. */
 static void on_made(struct request *r, const struct template_version *v,
@@ -147,7 +150,9 @@ void api_snapshots_create(struct request *r)
 	request_body(r, on_body);
 }
 
-/* ---- lists */
+/* ---- lists
+ *
+ * snapshot_list_read() gives all of the tenant's snapshots, and a page is made in one turn. */
 
 /* Is it behind the last one of the page before, in the order of snapshot_list_read()? */
 static bool is_after(const struct list_part *p, const struct store_template *t)

@@ -569,8 +569,12 @@ static void template_view_in_list(struct json *j, const struct core *c,
 	template_view_write(j, c, v, is_operator, true);
 }
 
-/* ---- list, add, delete */
+/* ---- list, add, delete
+ *
+ * Adding takes one of three forms: an archive, directories of the machine, or another template's
+ * layers. api_templates_add() chooses by the Content-Type, on_add_body() by the body. */
 
+/* Bounds of a template's JSON and of a page. */
 #define TEMPLATE_JSON_REST (64U << 10) /* of a template: its tags, numbers and names of members */
 #define PAGE_MAX 1000
 #define PAGE_BYTES (64U << 10) /* a page ends with the template that comes to this: one turn */

@@ -69,7 +69,9 @@ static void keys_show(struct json *j, const char *name, const struct store_key *
 	json_close(j, '}');
 }
 
-/* ---- list */
+/* ---- list
+ *
+ * Keys are shown without their texts, newest first. */
 
 /* Revoked keys are not listed. */
 static int keys_on_row(const struct store_key *row, void *cookie)
@@ -104,7 +106,10 @@ void api_keys_list(struct request *r)
 		page_walk_start(p, "keys");
 }
 
-/* ---- create */
+/* ---- create
+ *
+ * A key is made for the own tenant, or by the operator for another one. check_creator() keeps a key
+ * from making a stronger one than itself. */
 
 /* At least one scope, each by its word. */
 static void read_scopes(struct json_members *m, unsigned *ret)
@@ -424,7 +429,9 @@ void spec_allow_show(struct json *j, const char *name, const struct store_allow 
 	json_close(j, '}');
 }
 
-/* ---- tenants */
+/* ---- tenants
+ *
+ * Every route here is the operator's. api_tenants_find() is also called by api_network.c. */
 
 /* Room for a tenant with its lists. */
 #define TENANT_JSON_MAX 16384

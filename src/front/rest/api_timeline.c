@@ -63,7 +63,10 @@ struct timeline {
 	size_t bytes; /* read in this piece */
 };
 
-/* ---- reading */
+/* ---- reading
+ *
+ * refill() reads rows into the queues, next_entry() chooses, and take_entry() gives the entry out.
+ * Both answers below call them in this order. */
 
 static bool takes(const struct timeline *t, enum timeline_kind kind)
 {
@@ -247,7 +250,9 @@ static void timeline_release(struct timeline *t)
 	}
 }
 
-/* ---- in pages */
+/* ---- in pages
+ *
+ * A piece refills once and gives out all entries whose place in time is certain. */
 
 /* more: the page ended before the lists did. */
 struct timeline_page {
@@ -316,7 +321,9 @@ static void list_page(struct request *r, const struct timeline *t, uint64_t limi
 	list_job_start(&p->job);
 }
 
-/* ---- followed */
+/* ---- followed
+ *
+ * Listeners wake this merge. A queue that has reached its end is read again after wake(). */
 
 /* The state of a follower's request. listening: both listeners are linked. */
 struct timeline_follower {
@@ -452,7 +459,9 @@ static void follow(struct request *r, const struct timeline *t, bool from_now)
 	wake(r);
 }
 
-/* ---- the request */
+/* ---- the request
+ *
+ * All parameters are checked before either answer begins. */
 
 /* Add the word's kind to the set. */
 static int read_kind(const char *word, size_t n, uint32_t *ret, struct err *e)

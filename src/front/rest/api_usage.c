@@ -98,7 +98,10 @@ static void show_span(struct json *j, const struct usage_span *s)
 	json_view_time(j, "to", s->to_ms);
 }
 
-/* ---- by a member of the metadata */
+/* ---- by a member of the metadata
+ *
+ * Two sources: kept sums by label, an hour at a time, or the sums of each session with its
+ * metadata. Both fill the sorted array of groups. */
 
 /* A label with its sum. */
 struct usage_group {
@@ -296,7 +299,9 @@ static void start_groups(struct request *r, const struct usage_span *span, const
 	list_job_start(&g->job);
 }
 
-/* ---- by session */
+/* ---- by session
+ *
+ * A page of sessions that used anything in the span. */
 
 /* failed: an error inside the store's callback. */
 struct sessions {
@@ -365,7 +370,9 @@ static void start_sessions(struct request *r, const struct usage_span *span)
 	list_job_start(&v->list.job);
 }
 
-/* ---- by tenant */
+/* ---- by tenant
+ *
+ * One tenant after another, a day in each piece. The operator sees all, others see their own. */
 
 /* The state of a sum by tenant. sums: of the present tenant. total: of all before it. */
 struct tenants {
@@ -477,7 +484,9 @@ static void start_tenants(struct request *r, const struct usage_span *span)
 	list_job_start(&v->job);
 }
 
-/* ---- the request */
+/* ---- the request
+ *
+ * by chooses one of the three answers. */
 
 /* A tenant's key gets its own tenant only, in each form. */
 void api_usage_get(struct request *r)

@@ -61,7 +61,9 @@ static void reply_volume(struct request *r, int status, const struct store_volum
 	reply_json(r, status, &j);
 }
 
-/* ---- create */
+/* ---- create
+ *
+ * The core makes the file or the folder, and the request waits for it. */
 
 /* volume_create_body() calls this when the volume is there. */
 static void on_made(struct request *r, const struct store_volume *row)
@@ -98,7 +100,9 @@ void api_volumes_create(struct request *r)
 	request_body(r, on_create_body);
 }
 
-/* ---- list */
+/* ---- list
+ *
+ * From the store alone, so a list stays cheap. */
 
 /* core: each row asks how many sessions use the volume. */
 struct volumes_list {
@@ -134,7 +138,9 @@ void api_volumes_list(struct request *r)
 	}
 }
 
-/* ---- show */
+/* ---- show
+ *
+ * cordon-storage measures a volume, since the daemon cannot read it. */
 
 /* The state of a measurement. row is what the store had when it began. */
 struct volumes_showing {

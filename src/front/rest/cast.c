@@ -5,7 +5,8 @@
 
 #include "lib/base/utf8.h"
 
-/* Bounds of a size: its text, and columns or rows. */
+/* Bounds of a size: its text, and columns or rows. A terminal's size in the log is text, such as
+ * "80x24". */
 #define SIZE_TEXT_MAX 16
 #define CELLS_MAX 4096
 
@@ -88,9 +89,12 @@ void cast_mark(struct cast *c, struct json *j, uint64_t time_ms, const char *tex
 	line_close(j);
 }
 
-/* ---- bytes */
+/* ---- bytes
+ *
+ * cast_bytes() joins a character that two chunks divide. cast_put() writes the event. */
 
-/* How many bytes at the end are the beginning of a character whose rest may follow. */
+/* How many bytes at the end are the beginning of a character whose rest may follow. 0 as well for
+ * bytes that no character can begin with. */
 static size_t cast_unfinished(const uint8_t *p, size_t n)
 {
 	for (size_t k = 1; k <= 3 && k <= n; k++) {

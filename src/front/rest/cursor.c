@@ -22,6 +22,7 @@ void cursor_write_places(const uint64_t *places, unsigned n, char ret[CURSOR_PLA
 				       i == 0 ? '-' : '.', (unsigned long long)places[i]);
 }
 
+/* -1: no digit. Upper case is refused, because cursor_write_places() never writes it. */
 static int hex_value(char c)
 {
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

@@ -5,6 +5,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/utf8.h"
 
+/* Without a log there is nothing to read, and both members are empty. */
 void inline_output_init(struct inline_output *o, int fd, bool base64)
 {
 	*o = (struct inline_output){
@@ -118,7 +119,7 @@ static void write_bytes(const struct inline_output *o, struct json *j, const uin
 	json_add_text(j, coded, BASE64_LENGTH(n));
 }
 
-/* Up to *left bytes of the stream. */
+/* Up to *left bytes of the stream. A piece of text ends between two characters. */
 static void write_piece(struct inline_output *o, struct json *j, size_t *left)
 {
 	const struct buf *from = &o->streams[o->stream];

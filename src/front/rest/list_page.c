@@ -23,6 +23,7 @@ static int on_piece(struct list_job *w, struct err *e)
 	return list_job_count(w, &looked) && !p->more;
 }
 
+/* The list's end, or the place at which the next page begins. */
 static void on_finish(struct list_job *w)
 {
 	struct page_walk *p = (struct page_walk *)w;
@@ -66,7 +67,10 @@ bool page_walk_admits(struct page_walk *p)
 	return true;
 }
 
-/* ---- pages of short lists */
+/* ---- pages of short lists
+ *
+ * The caller's callback asks list_part_admits() for each row. The row that is refused is the one
+ * that list_part_rows() asked for in addition. */
 
 /* By name the parameter is the name itself. By time it is a cursor. */
 static int read_after(struct list_part *p, struct request *r, struct err *e)
@@ -128,7 +132,9 @@ void list_part_reply(struct list_part *p, struct request *r)
 	reply_json(r, 200, &p->j);
 }
 
-/* ---- pages */
+/* ---- pages
+ *
+ * The parameters and the cursor that walks share. */
 
 /* `order` is an unknown parameter for routes that do not name it. */
 int page_read(struct request *r, struct page *ret, struct err *e)

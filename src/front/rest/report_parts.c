@@ -36,7 +36,10 @@ static void digest(struct json *j, const char *name, const void *bytes, size_t l
 	json_text(j, name, hex);
 }
 
-/* ---- policies */
+/* ---- policies
+ *
+ * The digest is the audit log's, so an auditor can compare the two. The documents are shown without
+ * the proxy's password. */
 
 /* The one that is in the audit log. */
 static void policy_digest(struct json *j, const char *document)

@@ -110,7 +110,8 @@ static void read_commands(struct json_members *m, struct store_template *row)
 }
 
 /* With `from` the other template gives root, mounts and environment. Those members are unknown
- * then, so a body that has them is refused. */
+ * then, so a body that has them is refused. The store's row points into ret's buffers, so *ret must
+ * not be moved. */
 int spec_template_read(const void *body, size_t len, const char *template_dir,
 		       struct spec_template *ret, struct err *e)
 {
@@ -145,6 +146,7 @@ int spec_template_read(const void *body, size_t len, const char *template_dir,
 	return json_members_end(&m);
 }
 
+/* Also after a failure at any place. */
 void spec_template_release(struct spec_template *s)
 {
 	json_decref(s->root);

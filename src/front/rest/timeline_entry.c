@@ -11,6 +11,7 @@
 #include "lib/base/utf8.h"
 #include "lib/json/json_read.h"
 
+/* Words for kinds, in requests and in entries. */
 const char *const timeline_kind_names[TIMELINE_KINDS] = {
 	[TIMELINE_SESSION] = "session",	  [TIMELINE_EXECUTION] = "execution",
 	[TIMELINE_OUTPUT] = "output",	  [TIMELINE_FILE] = "file",
@@ -24,7 +25,8 @@ const char *const timeline_kind_names[TIMELINE_KINDS] = {
 
 static const char info[] = "info", warning[] = "warning", alarm_word[] = "alarm";
 
-/* The facts of an entry beside its data. */
+/* The facts of an entry beside its data. Filled in by the of_ functions, and written once by
+ * head_write(). */
 struct timeline_head {
 	uint64_t time_ms, duration_ms;
 	bool has_duration;
@@ -440,7 +442,8 @@ static void of_record(const struct store_net *row, struct json_value v, struct t
 	}
 }
 
-/* As `cordon net` names them: "fail" was allowed, but it could not be done. */
+/* As `cordon net` names them: "fail" was allowed, but it could not be done. A hidden version was
+ * not refused: the client got an answer without it. */
 static const char *net_outcome(const struct store_net *row, struct json_value v)
 {
 	struct json_value package = json_read_member(v, "package");
@@ -504,7 +507,9 @@ uint64_t timeline_write_net(const struct store_net *row, struct json *j)
 	return h.time_ms;
 }
 
-/* ---- points of the resource history */
+/* ---- points of the resource history
+ *
+ * Each point is an entry with the sums up to its time. */
 
 uint64_t timeline_write_sample(const struct store_sample *row, struct json *j)
 {
