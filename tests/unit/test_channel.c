@@ -805,6 +805,31 @@ static void an_answer_that_is_due(void)
 	close_one();
 }
 
+static int owes_nothing(struct channel *c, const struct channel_got *m)
+{
+	channel_expect(c, ngot == 2 ? 1000 : 0);
+	return 0;
+}
+
+/* A turn ends with the last answer that the peer owes. Nothing is lost by it: what it sends all the
+ * same, and its end, are for the next turns. */
+static void a_peer_that_owes_nothing(void)
+{
+	on_each = owes_nothing;
+	open_one((struct channel_rules){ .framed = false });
+	for (uint32_t i = 0; i < 5; i++)
+		peer_sends(i, 100, NULL, 0);
+	turn(20);
+	CHECK(ngot == 5 && turns == 4); /* the second and the third in one */
+	for (uint32_t i = 0; i < 5; i++)
+		CHECK(got[i].number == i);
+	fd_close(peer);
+	peer = -1;
+	turn(20);
+	CHECK(ends == 1 && how == CHANNEL_CLOSED);
+	close_one();
+}
+
 /* ---- calls */
 
 static struct asked {
@@ -917,5 +942,6 @@ TEST_MAIN({ "packets go both ways", packets_go_both_ways },
 	  { "the owner is freed at the end", the_owner_is_freed_at_the_end },
 	  { "a peer that answers pings lives", a_peer_that_answers_pings_lives },
 	  { "an answer that is due", an_answer_that_is_due },
+	  { "a peer that owes nothing", a_peer_that_owes_nothing },
 	  { "every call ends once", every_call_ends_once },
 	  { "calls are cancelled with the channel", calls_are_cancelled_with_the_channel })

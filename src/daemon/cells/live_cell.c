@@ -253,6 +253,14 @@ static void on_event(struct live_cell *c, enum agent_type type, const struct age
 
 #define EVENTS_PER_TURN 64 /* so that one cell does not keep the others waiting */
 
+/* PID 1 has nothing to report now, so another receive would find nothing. If there is a message all
+ * the same, the loop calls again. */
+static bool expects_nothing(const struct live_cell *c)
+{
+	return c->programs == NULL && c->agent.nfds == 0 && c->state != LIVE_BOOTING &&
+	       (c->state != LIVE_UP || c->synced);
+}
+
 static void on_channel(struct loop_fd *f, uint32_t events)
 {
 	struct live_cell *c = f->arg;
@@ -283,6 +291,8 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 		on_event(c, type, &v);
 		if (!c->connected)
 			return;
+		if (expects_nothing(c))
+			break;
 	}
 	live_cell_flush(c);
 }

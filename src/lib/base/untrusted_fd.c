@@ -91,6 +91,12 @@ ssize_t untrusted_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_
 	do
 		n = untrusted_receive(sock, data, len, MSG_DONTWAIT, ret_fds, cap, &nfds, &lost);
 	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN) { /* often, and no text of it is read */
+		*e = (struct err){ .code = ERR_SYSTEM,
+				   .sys = EAGAIN,
+				   .msg = "receive: nothing yet" };
+		return -1;
+	}
 	if (n < 0)
 		return err_sys(e, "receive");
 	if (nfds > cap || lost) {

@@ -209,6 +209,7 @@ int channel_attach(struct channel *c, int sock, struct err *e)
 void channel_expect(struct channel *c, uint64_t ms)
 {
 	assert(c->rules.ping_ms == 0);
+	c->idle = ms == 0;
 	if (ms == 0 || c->sock < 0)
 		loop_timer_cancel(c->loop, &c->live);
 	else
@@ -474,8 +475,10 @@ static int channel_packets(struct channel *c, enum channel_end *ret_how, struct 
 	uint64_t epoch = c->epoch;
 	int got = 1;
 
-	for (unsigned i = 0;
-	     i < c->rules.turn_messages && got > 0 && c->epoch == epoch && channel_reads(c); i++)
+	c->idle = false;
+	for (unsigned i = 0; i < c->rules.turn_messages && got > 0 && !c->idle &&
+			     c->epoch == epoch && channel_reads(c);
+	     i++)
 		got = channel_packet(c, ret_how, e);
 	return got < 0 ? -1 : 0;
 }

@@ -116,6 +116,7 @@ struct channel {
 	struct channel_out *first, **end;
 	bool full; /* the socket took no more */
 	bool paused;
+	bool idle; /* the peer owes nothing: channel_expect() */
 	struct buf in;
 	int fds[CHANNEL_FDS_MAX]; /* received, not taken yet */
 	size_t nfds;
@@ -158,7 +159,8 @@ int channel_take_fd(struct channel *c);
 size_t channel_fds(const struct channel *c);
 
 /* The peer owes an answer, or the rest of it: it is silent if no other call comes within ms. 0: it
- * owes nothing. For channels without pings. */
+ * owes nothing, and the turn ends without a receive that would find nothing. For channels without
+ * pings. */
 void channel_expect(struct channel *c, uint64_t ms);
 
 /* End the connection: the peer may still run and is to be replaced. No-op without one. */
