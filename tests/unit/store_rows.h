@@ -360,7 +360,7 @@ static inline void rows_write_sessions(struct store *s)
 	MUST(store_package_add(s, &rows_package, &is_new, &e));
 	MUST(store_package_sum_add(s, "ses_1", &rows_package_sum, &e));
 	MUST(store_mcp_pin_add(s, "ses_1", &rows_pin, &e));
-	MUST(store_usage_add(s, "ses_1", 8000, &rows_usage, &rows_mark, &e));
+	MUST(store_usage_add(s, "ten_1", "ses_1", 8000, &rows_usage, &rows_mark, &e));
 	MUST(store_secret_insert(s, &rows_secret, &e));
 	MUST(store_meta_set(s, "boot", "id", &e));
 }

@@ -214,7 +214,7 @@ static int copy_sample(const struct store_sample *row, void *cookie)
 	uint64_t step = STORE_SAMPLE_MS;
 	struct err e;
 
-	MUST(store_sample_add(c->to, "ten_1", "ses_1", row, &step, &e));
+	MUST(store_sample_add(c->to, "ten_1", "ses_1", row, false, &step, &e));
 	return 0;
 }
 
@@ -226,7 +226,7 @@ static void copy_usage(const char *label, const struct store_usage_sums *sums, v
 
 	CHECK_STR(label, "blue");
 	MUST(store_usage_mark(c->from, "ses_1", &mark, &e));
-	MUST(store_usage_add(c->to, "ses_1", 8000, sums, &mark, &e));
+	MUST(store_usage_add(c->to, "ten_1", "ses_1", 8000, sums, &mark, &e));
 }
 
 static int copy_secret(const struct store_secret *row, void *cookie)
@@ -402,7 +402,7 @@ static void write_newer(struct store *s)
 	MUST(store_build_insert(s, &build, &e));
 	MUST(store_build_prune(s, "eeee", 0, &e));
 	MUST(store_layer_value_add(s, "lay_1", &value, 14001, &e));
-	MUST(store_sample_add(s, "ten_1", "ses_1", &sample, &step, &e));
+	MUST(store_sample_add(s, "ten_1", "ses_1", &sample, false, &step, &e));
 }
 
 /* One column holds the limit that ended an execution, and all that it hit. */

@@ -107,7 +107,7 @@ static void grows(void)
 			p = one;
 		if (p.looks * STORE_SAMPLE_MS < step)
 			continue;
-		MUST(store_sample_add(s, "ten_a", "ses_a", &p, &step, &e));
+		MUST(store_sample_add(s, "ten_a", "ses_a", &p, false, &step, &e));
 		p.looks = 0;
 	}
 	MUST(store_commit(s, &e));
@@ -150,9 +150,9 @@ static void sparse(void)
 	/* used for a moment every day */
 	for (unsigned i = 1; i <= 300; i++) {
 		p.time_ms = i * 86400000ULL;
-		MUST(store_sample_add(s, "ten_a", "ses_a", &p, &step, &e));
+		MUST(store_sample_add(s, "ten_a", "ses_a", &p, false, &step, &e));
 		p.time_ms += STORE_SAMPLE_MS;
-		MUST(store_sample_add(s, "ten_a", "ses_a", &p, &step, &e));
+		MUST(store_sample_add(s, "ten_a", "ses_a", &p, false, &step, &e));
 	}
 	all = seen(s, "ses_a", 0);
 	CHECK(all->n == STORE_SAMPLES_MAX);
@@ -169,14 +169,20 @@ static void refused(void)
 	uint64_t step = STORE_SAMPLE_MS;
 	struct err e;
 
-	FAILS(store_sample_add(s, "ten_a", "ses_x", &p, &step, &e), ERR_NOT_FOUND);
+	FAILS(store_sample_add(s, "ten_a", "ses_x", &p, false, &step, &e), ERR_NOT_FOUND);
 	CHECK(store_sample_delete(s, "ses_x", 0, &e) == 0);
 	MUST(store_sample_step(s, "ses_x", &step, &e));
 	CHECK(step == STORE_SAMPLE_MS);
 	MUST(store_begin(s, &e));
-	MUST(store_sample_add(s, "ten_a", "ses_a", &p, &step, &e));
+	MUST(store_sample_add(s, "ten_a", "ses_a", &p, false, &step, &e));
 	store_rollback(s);
 	CHECK(seen(s, "ses_a", 0)->n == 0);
+	/* The first has no look before it. A second one that says so is refused. */
+	MUST(store_sample_add(s, "ten_a", "ses_a", &p, true, &step, &e));
+	FAILS(store_sample_add(s, "ten_a", "ses_a", &p, true, &step, &e), ERR_CONFLICT);
+	MUST(store_sample_add(s, "ten_a", "ses_a", &p, false, &step, &e));
+	CHECK(seen(s, "ses_a", 0)->n == 2 && seen(s, "ses_a", 0)->at[0].seq == 1 &&
+	      seen(s, "ses_a", 0)->at[1].seq == 2);
 	end_store(s);
 }
 

@@ -179,15 +179,15 @@ static void usage_is_added(void)
 	struct err e;
 
 	MUST(store_session_insert(s, &row, &e));
-	MUST(store_usage_add(s, "ses_1", 3600000, &more, &mark, &e));
+	MUST(store_usage_add(s, "ten_a", "ses_1", 3600000, &more, &mark, &e));
 	mark.cpu_us = 11;
-	MUST(store_usage_add(s, "ses_1", 3600000, &more, &mark, &e));
-	MUST(store_usage_add(s, "ses_1", 3600000, &more, NULL, &e));
+	MUST(store_usage_add(s, "ten_a", "ses_1", 3600000, &more, &mark, &e));
+	MUST(store_usage_add(s, "ten_a", "ses_1", 3600000, &more, NULL, &e));
 	MUST(store_usage_mark(s, "ses_1", &got, &e));
 	CHECK(memcmp(&got, &mark, sizeof(got)) == 0);
 	MUST(store_usage_sum(s, "ten_a", 0, 7200000, 10, sum_usage, &sums, &e));
 	CHECK(sums.cpu_us == 3 && sums.net_bytes_out == 15 && sums.sessions == 3);
-	FAILS(store_usage_add(s, "ses_x", 3600000, &more, NULL, &e), ERR_NOT_FOUND);
+	FAILS(store_usage_add(s, "ten_a", "ses_x", 3600000, &more, NULL, &e), ERR_NOT_FOUND);
 	end_store(s);
 }
 

@@ -47,8 +47,8 @@ static void by_session(void)
 	MUST(store_session_insert(s, &two, &e));
 	before = charged(s);
 	for (unsigned i = 0; i < 6; i++)
-		MUST(store_usage_add(s, "ses_1", i / 2 * HOUR, &use, &mark, &e));
-	MUST(store_usage_add(s, "ses_2", HOUR, &use, &mark, &e));
+		MUST(store_usage_add(s, "ten_a", "ses_1", i / 2 * HOUR, &use, &mark, &e));
+	MUST(store_usage_add(s, "ten_a", "ses_2", HOUR, &use, &mark, &e));
 	CHECK(charged(s) == before + 4 * STORE_USAGE_SESSION_SIZE);
 	CHECK(of(s, "ses_1", 0, 3 * HOUR).cpu_us == 60);
 	CHECK(of(s, "ses_1", HOUR, 2 * HOUR).memory_kib_ms == 6);
@@ -57,10 +57,10 @@ static void by_session(void)
 	CHECK(of(s, "ses_x", 0, 3 * HOUR).cpu_us == 0);
 	MUST(store_usage_sum(s, "ten_a", 0, 3 * HOUR, 0, sum, &total, &e));
 	CHECK(total == 70); /* as by label */
-	FAILS(store_usage_add(s, "ses_x", 0, &use, &mark, &e), ERR_NOT_FOUND);
+	FAILS(store_usage_add(s, "ten_a", "ses_x", 0, &use, &mark, &e), ERR_NOT_FOUND);
 	/* both or none */
 	MUST(store_begin(s, &e));
-	MUST(store_usage_add(s, "ses_1", 7 * HOUR, &use, &mark, &e));
+	MUST(store_usage_add(s, "ten_a", "ses_1", 7 * HOUR, &use, &mark, &e));
 	store_rollback(s);
 	CHECK(of(s, "ses_1", 7 * HOUR, 8 * HOUR).cpu_us == 0);
 	CHECK(charged(s) == before + 4 * STORE_USAGE_SESSION_SIZE);

@@ -492,8 +492,8 @@ static int net_log_count_tokens(struct session *s, const struct access_record_te
 
 	if (r->tokens_in + r->tokens_out == 0)
 		return 0;
-	return store_usage_add(core_store(session_core(s)), session_row(s)->id, now - now % HOUR_MS,
-			       &more, NULL, e);
+	return store_usage_add(core_store(session_core(s)), session_row(s)->tenant,
+			       session_row(s)->id, now - now % HOUR_MS, &more, NULL, e);
 }
 
 /* clean may be replaced by another one. */

@@ -23,8 +23,8 @@ static int history_write(struct session *s, struct err *e)
 	struct session_history *h = &s->history;
 
 	h->point.span_ms = h->point.time_ms - h->began_ms;
-	if (store_sample_add(s->core->store, s->row.tenant, s->row.id, &h->point, &h->step_ms, e) <
-	    0)
+	if (store_sample_add(s->core->store, s->row.tenant, s->row.id, &h->point,
+			     !s->restored && h->written_ms == 0, &h->step_ms, e) < 0)
 		return -1;
 	h->written_ms = h->point.time_ms;
 	h->point.looks = 0;

@@ -109,15 +109,18 @@ static int sample_fold(struct store *s, const char *tenant, const char *session,
 }
 
 int store_sample_add(struct store *s, const char *tenant, const char *session,
-		     const struct store_sample *row, uint64_t *step_ms, struct err *e)
+		     const struct store_sample *row, bool is_first, uint64_t *step_ms,
+		     struct err *e)
 {
 	struct store_sample next = *row;
-	uint64_t n, step = *step_ms;
+	uint64_t n = 0, step = *step_ms;
 	bool own;
 
+	next.seq = 0;
 	if (store_join(s, &own, e) < 0 ||
-	    stmt_numbers(s, "SELECT count(*), coalesce(max(seq), 0) FROM sample WHERE session = ?",
-			 IN(session), session, &n, &next.seq, e) < 0)
+	    (!is_first &&
+	     stmt_numbers(s, "SELECT count(*), coalesce(max(seq), 0) FROM sample WHERE session = ?",
+			  IN(session), session, &n, &next.seq, e) < 0))
 		return -1;
 	next.seq++;
 	if (row_add(s, sample_table, "INSERT INTO sample (session, @) VALUES (?, @{?})",

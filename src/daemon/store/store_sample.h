@@ -30,9 +30,11 @@ typedef int store_sample_fn(const struct store_sample *row, void *cookie);
 void store_sample_join(struct store_sample *a, const struct store_sample *next);
 
 /* Add a point behind the others, and join two of them if there are too many. *step_ms: the span
- * of points from now on. ERR_NOT_FOUND: there is no such session. */
+ * of points from now on. is_first: the session has none, so the store does not look.
+ * ERR_NOT_FOUND: there is no such session. */
 int store_sample_add(struct store *s, const char *tenant, const char *session,
-		     const struct store_sample *row, uint64_t *step_ms, struct err *e) MUST_USE;
+		     const struct store_sample *row, bool is_first, uint64_t *step_ms,
+		     struct err *e) MUST_USE;
 /* The span that new points of the session have. */
 int store_sample_step(struct store *s, const char *session, uint64_t *ret_step_ms,
 		      struct err *e) MUST_USE;

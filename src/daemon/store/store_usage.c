@@ -61,10 +61,9 @@ static int usage_more(struct store *s, const char *session, uint64_t hour_ms,
 
 /* The row of the session's hour, counted when it is made. Most sessions have one row, written
  * once. */
-static int usage_add_session(struct store *s, const char *session, uint64_t hour_ms,
-			     const struct store_usage_sums *more, struct err *e)
+static int usage_add_session(struct store *s, const char *tenant, const char *session,
+			     uint64_t hour_ms, const struct store_usage_sums *more, struct err *e)
 {
-	char tenant[STORE_ID_MAX];
 	struct stmt q;
 	int made;
 
@@ -75,9 +74,7 @@ static int usage_add_session(struct store *s, const char *session, uint64_t hour
 	row_put(&q, more);
 	made = stmt_write(&q, session, e);
 	if (made < 0 ||
-	    (made > 0 && (stmt_id(s, "SELECT tenant FROM session WHERE id = ?", IN(session),
-				  session, tenant, e) < 0 ||
-			  store_records_add(s, tenant, 0, STORE_USAGE_SESSION_SIZE, e) < 0)))
+	    (made > 0 && store_records_add(s, tenant, 0, STORE_USAGE_SESSION_SIZE, e) < 0))
 		return -1;
 	if (made > 0)
 		return 0;
@@ -126,7 +123,7 @@ int store_usage_delete_session(struct store *s, const char *session, unsigned li
 	return store_leave(s, own, e) < 0 ? -1 : n;
 }
 
-int store_usage_add(struct store *s, const char *session, uint64_t hour_ms,
+int store_usage_add(struct store *s, const char *tenant, const char *session, uint64_t hour_ms,
 		    const struct store_usage_sums *more, const struct store_usage_mark *mark,
 		    struct err *e)
 {
@@ -136,7 +133,7 @@ int store_usage_add(struct store *s, const char *session, uint64_t hour_ms,
 	if (store_join(s, &own, e) < 0 || (n = usage_more(s, session, hour_ms, more, e)) < 0 ||
 	    (n == 0 &&
 	     row_add(s, usage_table, USAGE_ADD, IN(session, hour_ms), more, session, e) < 0) ||
-	    usage_add_session(s, session, hour_ms, more, e) < 0 ||
+	    usage_add_session(s, tenant, session, hour_ms, more, e) < 0 ||
 	    (mark != NULL &&
 	     row_add(s, mark_table,
 		     "INSERT OR REPLACE INTO usage_mark (session, @) VALUES (?, @{?})", IN(session),

@@ -33,8 +33,8 @@ struct store_usage_mark {
 typedef void store_usage_fn(const char *label, const struct store_usage_sums *sums, void *cookie);
 
 /* Add to the hour that begins at a time, and write the mark unless it is NULL: both or none.
- * ERR_NOT_FOUND: there is no such session. */
-int store_usage_add(struct store *s, const char *session, uint64_t hour_ms,
+ * tenant: the session's. ERR_NOT_FOUND: there is no such session. */
+int store_usage_add(struct store *s, const char *tenant, const char *session, uint64_t hour_ms,
 		    const struct store_usage_sums *more, const struct store_usage_mark *mark,
 		    struct err *e) MUST_USE;
 /* All zeros if nothing was added yet. */

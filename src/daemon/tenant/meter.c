@@ -88,7 +88,7 @@ static int write_down(struct session *s, bool last, struct err *e)
 	m->held.net_bytes_in = meter_growth(mark.net_bytes_in, m->mark.net_bytes_in);
 	m->held.net_bytes_out = meter_growth(mark.net_bytes_out, m->mark.net_bytes_out);
 	m->written_ns = clock_now_ns();
-	if (store_usage_add(s->core->store, s->row.id, now - now % HOUR_MS, &m->held,
+	if (store_usage_add(s->core->store, s->row.tenant, s->row.id, now - now % HOUR_MS, &m->held,
 			    last ? NULL : &mark, e) < 0)
 		return -1;
 	m->held = (struct store_usage_sums){ 0 };
