@@ -554,6 +554,10 @@ static const char version_61[] =
 /* Files whose reads are recorded, see session_watch.h. */
 static const char version_62[] =
 	"ALTER TABLE session ADD COLUMN watch_reads TEXT NOT NULL DEFAULT '';";
+
+/* It was written twice for each execution, and read at the start of a server only. There the index
+ * execution_look has the same columns. */
+static const char version_63[] = "DROP INDEX execution_live;";
 /* clang-format on */
 
 const char *const schema_steps[] = {
@@ -565,7 +569,7 @@ const char *const schema_steps[] = {
 	version_36, version_37, version_38, version_39, version_40, version_41, version_42,
 	version_43, version_44, version_45, version_46, version_47, version_48, version_49,
 	version_50, version_51, version_52, version_53, version_54, version_55, version_56,
-	version_57, version_58, version_59, version_60, version_61, version_62,
+	version_57, version_58, version_59, version_60, version_61, version_62, version_63,
 };
 static_assert(COUNT(schema_steps) == STORE_VERSION, "a step for every version");
 

@@ -29,7 +29,7 @@
 
 #define STORE_ID_MAX SESSION_ID_MAX /* the longest of all ids */
 #define STORE_NAME_MAX 64
-#define STORE_VERSION 62 /* of the schema */
+#define STORE_VERSION 63 /* of the schema */
 #define STORE_FILE "cordon.db"
 
 struct store;

@@ -120,7 +120,7 @@ int store_execution_each_live(struct store *s, const char *session, store_execut
 			IN_NONE, fn, cookie, e);
 	return execution_each(s,
 			      READ(execution_table,
-				   "FROM execution INDEXED BY execution_live"
+				   "FROM execution INDEXED BY execution_look"
 				   " WHERE ended_ms = 0 AND session = ? ORDER BY created_ms, id"),
 			      IN(session), fn, cookie, e);
 }
