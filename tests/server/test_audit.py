@@ -71,6 +71,20 @@ def test_every_event_is_a_record(server):
         equal(actor.get("address"), None if actor["interface"] == "server" else "127.0.0.1", leaf)
 
 
+def test_times_follow_numbers(server):
+    """A record has the time at which it is written, so no time is before that of the record before it."""
+    mine, key = tenant(server, "times")
+    for _ in range(40):
+        s = server.create(key=key)["id"]
+        server.run(s, "curl -s http://example.org", key=key)  # refused: the end writes a batch of network records, too
+        server.delete(s, key=key)
+        server.reaches(s, "ended", key=key)
+    records = everything(server, key=key)
+    equal(types(records).count("session.ended"), 40)
+    times = [r["record"]["time"] for r in records]
+    equal([(a, b) for a, b in zip(times, times[1:]) if b < a], [], "times before the one of the record before")
+
+
 def test_a_claim_is_sealed(server):
     _, key = tenant(server, "claims")
     status, _, made = server.request("POST", "/v1/sessions", {}, key=key, headers=CLAIM)

@@ -98,6 +98,10 @@ def test_by_any_name(server):
     equal(server.run(s, ["cat", "/data/none"], user="root")["exit_code"], 1)
     wait_for(lambda: [r for r in records(server, s) if of(r) == ("cat", "read", "/data/none")], 20, "a file that is not there")
     check("/else/two" not in [of(r)[2] for r in records(server, s)], "a file that is not watched")
+    late = [r["record"]["data"]["late_ms"] for r in records(server, s)]
+    check(0 < max(late) < 60000, f"how late the records are: {late}")
+    times = [r["record"]["time"] for r in server.want(200, "GET", f"/v1/audit?session={s}&limit=1000")["records"]]
+    equal(times, sorted(times), "times of records, which are written later than files are asked for")
     server.delete(s)
 
 

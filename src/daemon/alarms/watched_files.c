@@ -56,13 +56,20 @@ static const char *watched_execution(struct session *s, const struct watch_entry
 	return past != NULL ? past : execution_past_by_pid(s, w->parent);
 }
 
+/* How long before its record the program asked. The record itself has the time at which it is
+ * written, as every other: times of a log do not run backwards. */
+static uint64_t watched_late(const struct audit_record *r, const struct watch_entry *w)
+{
+	return r->time_ms > w->time_ms ? r->time_ms - w->time_ms : 0;
+}
+
 static int watched_record(struct watched_look *l, struct watch_entry *w, struct err *e)
 {
 	struct session *s = l->session;
 	struct audit_record record = { .tenant = session_row(s)->tenant,
 				       .session = session_row(s)->id,
 				       .type = "file.watched",
-				       .time_ms = w == NULL ? 0 : w->time_ms };
+				       .time_ms = clock_wall_ms() };
 	char path[WATCH_ARGS + 1] = "", to[WATCH_ARGS + 1] = "", facts[512];
 
 	if (w == NULL) {
@@ -84,9 +91,11 @@ static int watched_record(struct watched_look *l, struct watch_entry *w, struct 
 		record.sealed[2] = (struct audit_sealed){ "to", to[0] == '\0' ? NULL : to };
 		(void)fact_lines_print(facts, sizeof(facts),
 				       "access\t%s\ntimes\t%u\nsource\tclaimed\npid\t%u\nuid\t%u\n"
-				       "entry\t%llu\nlost\t%llu\n",
+				       "entry\t%llu\nlate_ms\t%llu\nlost\t%llu\n",
 				       watched_access(w->code), w->count, w->pid, w->uid,
-				       (unsigned long long)w->seq, (unsigned long long)l->lost);
+				       (unsigned long long)w->seq,
+				       (unsigned long long)watched_late(&record, w),
+				       (unsigned long long)l->lost);
 	}
 	l->records++;
 	l->lost = 0;

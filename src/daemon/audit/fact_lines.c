@@ -171,7 +171,8 @@ static void fact_lines_one(struct json *j, const char *key, const char *text, si
 					       "unrecorded",
 					       "times",
 					       "lost",
-					       "entry" };
+					       "entry",
+					       "late_ms" };
 	char digits[24], *end;
 	long long n;
 	/* Most are texts: they are known by their first character. */

@@ -26,15 +26,15 @@ int session_save_event(struct session *s, const char *from, struct err *e)
 				session_reason_name((enum session_reason)s->row.reason));
 }
 
-/* Its duration, its usage, and the result of the cleanup. */
+/* Its duration, its usage, and the result of the cleanup. The record has the time at which it is
+ * written: times of a log do not run backwards, also if an end is written late. */
 static int save_ended(const struct session *s, struct err *e)
 {
 	const struct store_session *row = &s->row;
 	const struct audit_record record = { .tenant = row->tenant,
 					     .session = row->id,
 					     .type = "session.ended",
-					     .actor = &s->actor,
-					     .time_ms = row->ended_ms };
+					     .actor = &s->actor };
 	uint64_t from = row->started_ms > 0 ? row->started_ms : row->created_ms;
 
 	return audit_append(s->core->audit, &record, e,
