@@ -23,7 +23,7 @@ up: packages programs
 	@tools/install-packages tools/packages-demo
 	@DETACH=$(DETACH) tools/up $(BUILD) $(ARGS)
 
-# Ends the server of `make up`, its sessions go on. PURGE=1 also ends these and removes the server's folders and users.
+# Ends the server of `make up`, its sessions continue. PURGE=1 also ends these and removes the server's folders and users.
 down:
 	@PURGE=$(PURGE) tools/down $(BUILD) $(ARGS)
 

@@ -71,6 +71,8 @@ def test_up_in_the_background(server):
         equal(up.returncode, 0, up.stdout + up.stderr)
         has(up.stdout, "Cordon is up.")
         has(up.stdout, f"The server runs in the background. Its log is {d}/state.log.")
+        if "cordon level install" in up.stdout:
+            has(up.stdout, f"make up ARGS='{' '.join(words[1:])}' DETACH=1\n", "the same server again")
         # The one line that brings a user of E2B to its open network.
         has(up.stdout, "E2B's are open. For that default: make up ARGS='--network-default internet'")
         check("Ctrl-C" not in up.stdout and "level=" not in up.stdout + up.stderr, up.stdout + up.stderr)
@@ -108,6 +110,8 @@ def test_the_end_of_the_terminal(server):
             levels = subprocess.run([harness.PROGRAM, "level", "--state-dir", f"{d}/state"], capture_output=True, text=True, check=True).stdout
             has(text, "Levels (doc/levels.md):\n" + textwrap.indent(levels, "  "))
             equal("level install gvisor|microvm --state-dir" in text, "cordon level install" in levels, "the command for other levels")
+            if "cordon level install" in levels:
+                has(text, f"--state-dir {d}/state && make down ARGS='{' '.join(words)}' && make up ARGS='{' '.join(words)}'\n", "the same server again")
             equal(len(servers()), 1, "servers")
             env = {**os.environ, "CORDON_SERVER": "http://" + words[2].split("=")[1], "CORDON_API_KEY": open(f"{d}/state/first.key").read().strip()}
             if made is None:
