@@ -52,6 +52,10 @@ def test_of_the_node(server):
     check(any(r["data"]["how"] == "report" for r in reads), reads)
 
 
+def test_a_session_is_an_option(server):
+    has(client(server, "i0000000000000000", code=2), "--session ID for a session")
+
+
 def test_policies_keys_and_retention(server):
     """Policies by their digest, and as the operator may see them; keys counted by scope; how long what is kept."""
     t = server.want(201, "POST", "/v1/tenants", {"name": "policed"})["id"]

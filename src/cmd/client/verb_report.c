@@ -362,7 +362,10 @@ static int report_run(int argc, char **argv)
 	if (words.n == 2 && strcmp(words.at[0], "verify") == 0)
 		return report_verify(&f, words.at[1]);
 	if (words.n > 0)
-		return args_wrong(&verb_report, "%.40s: not understood (verify FILE)", words.at[0]);
+		return args_wrong(
+			&verb_report,
+			"%.40s: not understood (--session ID for a session, or verify FILE)",
+			words.at[0]);
 	return report_fetch(&f, &e) < 0 ? args_refused(&verb_report, &e) : ARGS_OK;
 }
 

@@ -125,13 +125,16 @@ static int run(int argc, char **argv)
 const struct verb verb_trace = {
 	.name = "trace",
 	.usage = "[options] SESSION",
-	.summary = "Prints which programs of a session started and ended.",
-	.text = "The session must be created with --trace programs. One line each: time, kind, "
-		"process, parent,\n"
-		"user, then the program and its arguments, or how it ended. (claimed) is what a "
-		"call asked for.\n",
+	.summary = "Prints the trace of a session: its programs, their calls, or the files they "
+		   "opened.",
+	.text = "The session must be created with --trace programs, calls or files. One line each: "
+		"time, kind,\n"
+		"process, parent, user, then the program and its arguments, how it ended, or the "
+		"file.\n"
+		"(claimed) is what a call asked for.\n",
 	.examples = "id=$(cordon create --trace programs)\n"
-		    "cordon trace --follow $id\n",
+		    "cordon trace --follow $id\n"
+		    "cordon create --trace files\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -335,8 +335,10 @@ const struct verb verb_usage = {
 		"five minutes may be missing. Prices: {\"currency\": \"EUR\", \"session\": 0, "
 		"\"cpu_second\": 0.00002,\n"
 		"\"memory_gib_second\": 0.000003, \"disk_gib_second\": 0, \"network_gib_in\": 0, "
-		"\"network_gib_out\": 0.08}.\n"
-		"Members that are missing cost nothing.\n",
+		"\"network_gib_out\": 0.08,\n"
+		"\"model_million_in\": 1.25, \"model_million_out\": 10}. Members that are "
+		"missing cost\n"
+		"nothing.\n",
 	.examples = "cordon usage --since 7d\n"
 		    "cordon usage --by session --prices prices.json --csv > usage.csv\n",
 	.options = options,
