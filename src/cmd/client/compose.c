@@ -8,6 +8,9 @@
 
 #include "lib/base/units.h"
 
+/* ---- members. Each function fails with a message that names the option as the user typed it.
+ * After a failure the body may be half filled, and the caller drops it. */
+
 static int compose_put(json_t *body, const char *member, json_t *value, struct err *e)
 {
 	if (value == NULL || json_object_set_new(body, member, value) < 0)
@@ -25,6 +28,7 @@ static json_t *text_of(const char *option, const char *text, size_t n, struct er
 	return j;
 }
 
+/* The text is checked for UTF-8 here, because jansson's own error would not name the option. */
 int compose_text(json_t *body, const char *member, const char *option, const char *text,
 		 struct err *e)
 {
@@ -36,6 +40,7 @@ int compose_text(json_t *body, const char *member, const char *option, const cha
 	return j == NULL ? -1 : compose_put(body, member, j, e);
 }
 
+/* The server takes times as text with a unit, so no unit can be mistaken. */
 int compose_time(json_t *body, const char *member, uint64_t ms, struct err *e)
 {
 	char text[32];
@@ -44,6 +49,7 @@ int compose_time(json_t *body, const char *member, uint64_t ms, struct err *e)
 	return ms == 0 ? 0 : compose_put(body, member, json_string(text), e);
 }
 
+/* Ten years are more than any setting allows. The server has the real bound. */
 int compose_time_text(json_t *body, const char *member, const char *option, const char *text,
 		      struct err *e)
 {
@@ -62,6 +68,8 @@ int compose_number(json_t *body, const char *member, uint64_t value, struct err 
 	return value == 0 ? 0 : compose_put(body, member, json_integer((json_int_t)value), e);
 }
 
+/* The list of an option as an object. json_object_set_new() replaces an earlier value, so the
+ * last one counts. The name is copied, because the words of argv stay as they are. */
 int compose_pairs(json_t *body, const char *member, const char *option,
 		  const struct option_list *list, struct err *e)
 {
@@ -93,6 +101,7 @@ int compose_pairs(json_t *body, const char *member, const char *option,
 	return 0;
 }
 
+/* An empty list is a member too: for a command without words the server has the error. */
 int compose_list(json_t *body, const char *member, const char *option, const char *const *texts,
 		 size_t n, struct err *e)
 {
@@ -138,6 +147,8 @@ static json_t *mount_of(const char *text, struct err *e)
 	return json_pack("{s:o, s:o, s:s}", "source", source, "target", target, "mode", mode + 1);
 }
 
+/* The first text that is wrong decides the error. e is cleared before each, so that memory
+ * running out can be told from a wrong text. */
 int compose_mounts(json_t *body, const char *member, const struct option_list *list, struct err *e)
 {
 	json_t *mounts = json_array();
@@ -159,6 +170,8 @@ int compose_mounts(json_t *body, const char *member, const struct option_list *l
 	return 0;
 }
 
+/* NAME:/path, and a mode behind the last colon. Unlike a mount a volume is writable unless ro is
+ * given, because it belongs to the tenant. */
 static json_t *volume_of(const char *text, struct err *e)
 {
 	const char *colon = strstr(text, ":/"), *mode = NULL;
@@ -208,6 +221,7 @@ int compose_volumes(json_t *body, const char *member, const struct option_list *
 	return 0;
 }
 
+/* A word with a slash or a dot is a file. Names of presets have neither. */
 static bool is_file(const char *word)
 {
 	return strpbrk(word, "/.") != NULL;
@@ -224,6 +238,8 @@ void compose_json_fault(struct err *e, const char *option, const char *path,
 			      why->line, why->text);
 }
 
+/* JSON with a member given twice is refused: which of both counts would be a guess. "-" is
+ * standard input. The caller owns the result. */
 static json_t *read_object(const char *option, const char *path, struct err *e)
 {
 	bool is_stdin = strcmp(path, "-") == 0;
@@ -251,6 +267,8 @@ static json_t *list_in(json_t *policy, const char *name)
 	return json_is_array(list) ? list : NULL;
 }
 
+/* Add one text to a list inside a policy. The policy may come from a file, so the member may
+ * have any type. */
 static int compose_append(json_t *policy, const char *name, const char *option, const char *text,
 			  size_t n, struct err *e)
 {
@@ -279,6 +297,8 @@ static int append_presets(json_t *policy, const char *words, struct err *e)
 	}
 }
 
+/* A file is the base of the policy, presets extend it, and hosts are appended to its rules.
+ * Without a file the base is an empty document of version 1. The server merges and checks. */
 int compose_network(json_t *body, const char *member, const struct option_list *policy,
 		    const struct option_list *allow, struct err *e)
 {
@@ -322,6 +342,8 @@ static json_t *compose_brokered(const char *name)
 	return json_pack("{s:s, s:s, s:s}", "name", name, "as", "broker", "env", variable);
 }
 
+/* NAME=WAY:WHERE. The table has the ways and the member in which the server expects the place.
+ * Without a place the server chooses one. */
 static json_t *one_secret(const char *text, struct err *e)
 {
 	static const struct {
@@ -349,6 +371,7 @@ static json_t *one_secret(const char *text, struct err *e)
 	return NULL;
 }
 
+/* Port 0 has no meaning for a session. */
 int compose_port(const char *text, json_int_t *ret, struct err *e)
 {
 	uint64_t port;
@@ -360,6 +383,7 @@ int compose_port(const char *text, json_int_t *ret, struct err *e)
 	return 0;
 }
 
+/* The member is set even for an empty list, so the caller asks only if there is a port. */
 int compose_ports(json_t *body, const char *member, const struct option_list *list, struct err *e)
 {
 	json_t *ports = json_array();
@@ -376,6 +400,7 @@ int compose_ports(json_t *body, const char *member, const struct option_list *li
 	return 0;
 }
 
+/* KIND=ACTION. The words go to the server as they are, because it knows the kinds. */
 int compose_alarms(json_t *body, const char *member, const struct option_list *list, struct err *e)
 {
 	json_t *rules = json_object();
@@ -403,6 +428,7 @@ int compose_alarms(json_t *body, const char *member, const struct option_list *l
 	return 0;
 }
 
+/* A text that is not UTF-8 makes json_pack() fail without an error of its own. */
 int compose_secrets(json_t *body, const char *member, const struct option_list *list, struct err *e)
 {
 	json_t *all;
@@ -421,7 +447,11 @@ int compose_secrets(json_t *body, const char *member, const struct option_list *
 	return 0;
 }
 
-/* ---- the table of options */
+/* ---- the table of options
+ *
+ * Most options of a verb become one member of a request without code: the row of the option has
+ * the member's name, perhaps with a dot ("limits.memory") or a value ("root=read-only").
+ * compose_options() walks over the table. Options without a member are handled by their verb. */
 
 /* The object for members like "limits.pids": "limits", made if it is not there. *member is moved to
  * the name inside it. */
@@ -441,6 +471,7 @@ static json_t *compose_parent(json_t *body, const char **member)
 	return parent;
 }
 
+/* Numbers of 0 count as absent. So an option of this kind cannot send 0. */
 static bool is_given(const struct option *o, const void *field)
 {
 	switch (o->kind) {
@@ -463,6 +494,7 @@ static bool is_given(const struct option *o, const void *field)
 	return *(const uint64_t *)field != 0;
 }
 
+/* A flag is true, or the text behind '=' in its member: "root=read-only" sets the member root. */
 static int compose_flag(json_t *body, const char *member, struct err *e)
 {
 	const char *equal = strchr(member, '=');
@@ -474,6 +506,7 @@ static int compose_flag(json_t *body, const char *member, struct err *e)
 	return compose_put(body, name, json_string(equal + 1), e);
 }
 
+/* The kind decides the form in JSON. Numbers in thousandths become fractions: 1500 is 1.5. */
 static int compose_option(json_t *body, const char *member, const struct option *o,
 			  const void *field, struct err *e)
 {
@@ -508,6 +541,7 @@ static int compose_option(json_t *body, const char *member, const struct option 
 	return compose_put(body, member, json_real((double)*(const uint64_t *)field / 1000), e);
 }
 
+/* The order of the table is the order of the members, which has no meaning for the server. */
 int compose_options(json_t *body, const struct option *options, size_t n, const void *fields,
 		    struct err *e)
 {

@@ -24,6 +24,7 @@ static json_t *object_in(json_t *parent, const char *name)
 	return json_is_object(found) ? found : NULL;
 }
 
+/* text is a buffer for one file, reused for each. The formats of lockfiles are in lib/packages. */
 static int add_file(json_t *pins, const char *path, char *text, struct err *e)
 {
 	ssize_t n = io_read_file(AT_FDCWD, path, text, LOCK_TEXT_MAX + 2, e);
@@ -34,7 +35,8 @@ static int add_file(json_t *pins, const char *path, char *text, struct err *e)
 }
 
 /* Add the pins of lockfiles to the policy in body, which must have one, and the mode `pinned`,
- * unless the policy has another. */
+ * unless the policy has another. Without a policy there are no registries, and pins would pin
+ * nothing. Pins of several files add up. */
 static int compose_lockfiles(json_t *body, const char *member, const struct option_list *files,
 			     struct err *e)
 {
@@ -62,6 +64,8 @@ static int compose_lockfiles(json_t *body, const char *member, const struct opti
 	return 0;
 }
 
+/* The table gives most members. Mounts, volumes and the policy need more than a table can say.
+ * NULL with e set, else the caller owns the body. */
 json_t *create_body(const struct verb *v, const void *fields, const struct create_options *o,
 		    struct err *e)
 {
@@ -76,6 +80,8 @@ json_t *create_body(const struct verb *v, const void *fields, const struct creat
 	return json_incref(body);
 }
 
+/* An answer without an id cannot be used by any later request, so it is an error although a
+ * session may exist. */
 int create_session(struct api_call *a, const json_t *body, json_t **ret, struct err *e)
 {
 	struct target t;

@@ -12,7 +12,11 @@
 #include "lib/base/own.h"
 #include "lib/base/str.h"
 
-/* ---- words: quotes, variables, lists in JSON */
+/* ---- words: quotes, variables, lists in JSON
+ *
+ * A Dockerfile's words are close to those of a shell, and no shell runs here. Backslashes, both
+ * kinds of quotes and variables are understood. Anything else stays as it is, for the shell of
+ * the build. */
 
 #define DOCKERFILE_WORDS_MAX 256
 
@@ -22,8 +26,10 @@ struct dockerfile_words {
 	char *texts[DOCKERFILE_WORDS_MAX]; /* NAME=value. Owned */
 };
 
+/* The bound of one line, and of one variable with its value. */
 #define DOCKERFILE_WORDS_LINE_MAX_BYTES ((size_t)64 * 1024)
 
+/* Memory that runs out ends the program: a recipe with a missing part must not be built. */
 static char *dockerfile_words_copy(const char *text, size_t n)
 {
 	char *made = malloc(n + 1);
@@ -35,6 +41,7 @@ static char *dockerfile_words_copy(const char *text, size_t n)
 	return made;
 }
 
+/* From the end, so that the last setting of a name counts. */
 static const char *value_of(const struct dockerfile_words *v, const char *name, size_t n)
 {
 	for (size_t i = v->n; i > 0; i--)
@@ -72,7 +79,8 @@ static size_t dockerfile_words_name(const char *text)
 	return isdigit((unsigned char)text[0]) ? 0 : n;
 }
 
-/* "$NAME", "${NAME}", "${NAME:-text}". Return how many bytes it took. */
+/* "$NAME", "${NAME}", "${NAME:-text}". Return how many bytes it took. 0: it is no variable, and
+ * the dollar stays. An unknown variable is empty, as in Docker. */
 static size_t expand_one(const struct dockerfile_words *r, const char *text, struct buf *to)
 {
 	bool braces = text[0] == '{';
@@ -95,7 +103,8 @@ static size_t expand_one(const struct dockerfile_words *r, const char *text, str
 	return (size_t)(end - text) + 1;
 }
 
-/* Quotes are removed, variables are replaced outside of single quotes. */
+/* Quotes are removed, variables are replaced outside of single quotes. variables false: values
+ * of ENV keep their dollars for the build. The caller frees the result. */
 static char *dockerfile_words_expand(const struct dockerfile_words *r, const char *text, size_t len,
 				     bool variables)
 {
@@ -146,7 +155,9 @@ static size_t dockerfile_words_length(const char *text)
 	return n;
 }
 
-/* A list in JSON, as of CMD ["a", "b"]: the words as one command of a shell. NULL: it is none. */
+/* A list in JSON, as of CMD ["a", "b"]: the words as one command of a shell. NULL: it is none.
+ * Each word is put in single quotes, so the shell does not interpret it. Escapes other than
+ * those of a quote and a backslash are taken without their backslash. */
 static char *dockerfile_words_json(const char *text)
 {
 	struct buf b = BUF_INIT(DOCKERFILE_WORDS_LINE_MAX_BYTES);
@@ -217,7 +228,8 @@ static bool dockerfile_words_line(const char **at, const char *end, unsigned *li
 	return ret->len > 0;
 }
 
-/* ---- stages */
+/* ---- stages  Each stage is a struct dockerfile of its own and points at the one before. The
+ * stage of the last FROM is the result. template_build.c builds all earlier ones before it. */
 
 /* A stage before the last one, by its name or by its number. NULL: there is none. */
 static const struct dockerfile *dockerfile_stage_find(const struct dockerfile *last,
@@ -241,6 +253,7 @@ static int dockerfile_stage_begin(struct dockerfile *d, struct err *e)
 	return d->steps == NULL ? err_sys(e, "allocate") : 0;
 }
 
+/* The chain of FROM ends at a stage whose FROM names an image or a template. */
 const struct dockerfile *dockerfile_first(const struct dockerfile *d)
 {
 	while (d->from_stage != NULL)
@@ -257,6 +270,8 @@ bool dockerfile_has(const struct dockerfile *d, const char *type)
 	return false;
 }
 
+/* Stages are released from the last to the first. A stage points only at earlier ones
+ * (from_stage, step->stage), so nothing is left dangling. */
 void dockerfile_release(struct dockerfile *d)
 {
 	if (d->before != NULL)
@@ -274,7 +289,9 @@ void dockerfile_release(struct dockerfile *d)
 
 #define LINE_MAX_BYTES ((size_t)64 * 1024)
 
-/* The state of reading. */
+/* The state of reading. `to` is the stage that is being read. Its address stays, because
+ * next_stage() moves the finished one away. entrypoint and command belong to the current stage
+ * only. */
 struct dockerfile_reader {
 	struct dockerfile *to;
 	unsigned line; /* of the instruction */
@@ -286,6 +303,8 @@ struct dockerfile_reader {
 	struct err *e;
 };
 
+/* Every error begins with the line. The text of the file is quoted, so control characters are
+ * escaped. */
 static int dockerfile_fail(struct dockerfile_reader *r, const char *why, const char *what)
 {
 	(void)err_set(r->e, ERR_INVALID, "Dockerfile:%u: %s%s%.100s", r->line, why,
@@ -322,7 +341,10 @@ static char *read_json(struct dockerfile_reader *r, const char *text)
 	return made;
 }
 
-/* ---- steps */
+/* ---- steps
+ *
+ * A step has a type and arguments whose meaning depends on the type (doc/openapi.yaml: Recipe).
+ * COPY has four: source, destination, owner and mode. */
 
 static struct dockerfile_step *add_step(struct dockerfile_reader *r, const char *type)
 {
@@ -336,6 +358,7 @@ static struct dockerfile_step *add_step(struct dockerfile_reader *r, const char 
 	return &d->steps[d->nsteps++];
 }
 
+/* Take arg over, also if there is no room for it. */
 static int add_arg(struct dockerfile_reader *r, struct dockerfile_step *s, char *arg)
 {
 	if (s->argc == DOCKERFILE_ARGS_MAX) {
@@ -393,6 +416,8 @@ static int read_stage_name(struct dockerfile_reader *r, const char *text)
 	return 0;
 }
 
+/* --platform is skipped: cells have the architecture of the machine. The name of an earlier
+ * stage counts before an image of the same name. */
 static int do_from(struct dockerfile_reader *r, const char *text)
 {
 	size_t n;
@@ -413,6 +438,8 @@ static int do_from(struct dockerfile_reader *r, const char *text)
 	return read_stage_name(r, text + n + strspn(text + n, " \t"));
 }
 
+/* The command is given to the build as it stands. Its variables are replaced by the shell there,
+ * whose environment has ARG and ENV. */
 static int do_run(struct dockerfile_reader *r, const char *text)
 {
 	struct dockerfile_step *s = add_step(r, "RUN");
@@ -428,6 +455,7 @@ static int do_run(struct dockerfile_reader *r, const char *text)
 	return command == NULL ? -1 : add_arg(r, s, command);
 }
 
+/* Options of one COPY. stage NULL: from the build's directory. */
 struct copy_options {
 	char owner[128], mode[8];
 	const struct dockerfile *stage;
@@ -450,6 +478,7 @@ static int read_option(struct dockerfile_reader *r, const char *word, struct cop
 	return 0;
 }
 
+/* The client fetches nothing. A RUN step can, under the network policy of the build. */
 static bool is_remote(const char *source)
 {
 	return strncmp(source, "http://", 7) == 0 || strncmp(source, "https://", 8) == 0 ||
@@ -483,6 +512,8 @@ static int add_copies(struct dockerfile_reader *r, char **words, unsigned n,
 	return 0;
 }
 
+/* Options come first, then sources, then one destination. The words are freed here. The steps
+ * have copies. */
 static int do_copy(struct dockerfile_reader *r, const char *text)
 {
 	char *words[DOCKERFILE_ARGS_MAX];
@@ -550,7 +581,9 @@ static int do_env(struct dockerfile_reader *r, const char *text)
 	return s->argc == 0 ? dockerfile_fail(r, "ENV needs NAME=value", NULL) : 0;
 }
 
-/* A value of the command line wins over that of the file. Steps see it as a variable. */
+/* A value of the command line wins over that of the file. Steps see it as a variable: ARG
+ * becomes an ENV step of its stage. Before the first FROM it is for FROM lines, and each stage
+ * gets it. An ARG without any value sets nothing. */
 static int do_arg(struct dockerfile_reader *r, const char *text)
 {
 	size_t n = dockerfile_words_name(text);
@@ -595,6 +628,7 @@ static int do_word(struct dockerfile_reader *r, const char *type, const char *te
 	return add_arg(r, s, dockerfile_expand(r, text, strlen(text), true));
 }
 
+/* The last one of a stage counts. The earlier text is freed. */
 static int do_command(struct dockerfile_reader *r, char **to, const char *text)
 {
 	free(*to);
@@ -602,6 +636,8 @@ static int do_command(struct dockerfile_reader *r, char **to, const char *text)
 	return *to == NULL ? -1 : 0;
 }
 
+/* Instructions about the image's description or about Docker's own run time. They have no
+ * meaning for a session, and refusing them would refuse most files. */
 static bool is_ignored(const char *word)
 {
 	static const char *const table[] = { "LABEL",  "EXPOSE",      "MAINTAINER", "STOPSIGNAL",
@@ -613,6 +649,7 @@ static bool is_ignored(const char *word)
 	return false;
 }
 
+/* Words in any case. FROM must come before all but ARG. */
 static int do_instruction(struct dockerfile_reader *r, const char *word, const char *text)
 {
 	if (strcasecmp(word, "FROM") == 0)
@@ -640,6 +677,8 @@ static int do_instruction(struct dockerfile_reader *r, const char *word, const c
 
 /* ---- lines */
 
+/* One instruction, joined from its lines. buf_check() finds one beyond the bound, and a NUL
+ * would hide the text behind it. */
 static int do_line(struct dockerfile_reader *r, struct buf *line)
 {
 	const char *text = buf_text(line);
@@ -672,6 +711,7 @@ static void set_start(struct dockerfile_reader *r)
 	buf_release(&b);
 }
 
+/* The first fault ends the reading. ret is in a state for dockerfile_release() in every case. */
 int dockerfile_read(const char *text, size_t len, const char *const *build_args, size_t nargs,
 		    struct dockerfile *ret, struct err *e)
 {

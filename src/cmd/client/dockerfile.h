@@ -16,6 +16,8 @@
 #define DOCKERFILE_ARGS_MAX 64
 #define DOCKERFILE_STAGES_MAX 16
 
+/* One step of a recipe. args has its words without quotes. Those of RUN are one text for the
+ * shell. */
 struct dockerfile_step {
 	const char *type; /* "RUN", "COPY", "ENV", "WORKDIR", "USER" */
 	unsigned line;

@@ -4,7 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A class such as [a-z]. Return its length with brackets. 0: it is not closed. */
+/* A class such as [a-z]. Return its length with brackets. 0: it is not closed, and the bracket
+ * counts as itself. A ']' in the first place is a member. */
 static size_t class_fits(const char *p, size_t n, char c, bool *ret)
 {
 	size_t i = 1;
@@ -61,6 +62,8 @@ static bool component_fits(const char *p, size_t pn, const char *t, size_t tn)
 	return pi == pn;
 }
 
+/* The length up to the next slash. Patterns and paths are compared component by component, so
+ * '*' never crosses a slash. */
 static size_t dockerignore_component(const char *text, size_t n)
 {
 	size_t i = 0;
@@ -70,8 +73,9 @@ static size_t dockerignore_component(const char *text, size_t n)
 	return i;
 }
 
-/* Does the pattern match the path, or a directory above it? "**" is any number of components. depth
- * bounds the number of tried "**". */
+/* Does the pattern match the path, or a directory above it? "**" is any number of components.
+ * depth bounds the number of tried "**": patterns come from a file, and their time must not grow
+ * with the power of their stars. */
 static bool path_fits(const char *p, size_t pn, const char *t, size_t tn, unsigned depth)
 {
 	size_t a, b;
@@ -122,6 +126,8 @@ static void dockerignore_trim(const char **p, size_t *n)
 		--*n;
 }
 
+/* One rule in each line. Comments begin with '#', exceptions with '!'. The text must stay as
+ * long as the rules are used. */
 bool dockerignore_read(const char *text, size_t len, struct dockerignore *ret)
 {
 	ret->n = 0;
@@ -149,6 +155,7 @@ bool dockerignore_read(const char *text, size_t len, struct dockerignore *ret)
 	return true;
 }
 
+/* The last rule that fits decides, so an exception must stand behind the rule that it excepts. */
 bool dockerignore_excludes(const struct dockerignore *d, const char *path)
 {
 	bool excluded = false;
@@ -159,6 +166,8 @@ bool dockerignore_excludes(const struct dockerignore *d, const char *path)
 	return excluded;
 }
 
+/* While there is an exception, no directory can be left out as a whole, because a file below may
+ * be kept. */
 bool dockerignore_may_keep(const struct dockerignore *d)
 {
 	for (size_t i = 0; i < d->n; i++)
@@ -167,6 +176,8 @@ bool dockerignore_may_keep(const struct dockerignore *d)
 	return false;
 }
 
+/* YES also for files below the pattern. ANCESTOR is for directories that may lead to a match, so
+ * the walk goes into them. */
 enum dockerignore_fit dockerignore_fits(const char *pattern, const char *path)
 {
 	const char *p = pattern;

@@ -16,6 +16,8 @@
  * them. The network is closed by default, and programs say that in many ways, or not at all. */
 
 #define HOSTS_SHOWN 3
+/* The shortest option that would allow the host: a preset for known registries, else the host
+ * itself. A name that is no valid host is not repeated. */
 static void say_option(const char *name)
 {
 	const char *preset = policy_allow_preset(name);
@@ -26,6 +28,7 @@ static void say_option(const char *name)
 		(void)fprintf(stderr, " --allow %s", policy_allow_is_host(name) ? name : "HOST");
 }
 
+/* A name from the execution's list of refused hosts. */
 static const char *name_at(const json_t *denied, size_t i)
 {
 	return member_text(json_array_get(denied, i), "name", "?");
@@ -72,12 +75,14 @@ static void denied_say(const json_t *execution)
 #define CODE_MAX (16U << 20)
 #define EXIT_NOT_FOUND 127
 
-/* The server's default is to keep a hash. A person who types commands wants to find them again. */
+/* The server's default is to keep a hash. A person who types commands wants to find them again.
+ * --record hash restores that default. */
 static int add_record(json_t *body, const struct exec_options *o, struct err *e)
 {
 	return compose_text(body, "record", "--record", o->record == NULL ? "text" : o->record, e);
 }
 
+/* The size of this terminal at the start. Later changes go through the attachment. */
 static int add_tty(json_t *body, struct err *e)
 {
 	uint16_t rows = 24, cols = 80;
@@ -89,6 +94,8 @@ static int add_tty(json_t *body, struct err *e)
 	return 0;
 }
 
+/* Code runs in an interpreter of the session, so it has a language and a context in place of a
+ * user and secrets. exec_code() has refused the others. */
 static int fill_code(json_t *body, const struct exec_options *o, const struct exec_command *c,
 		     struct err *e)
 {
@@ -106,6 +113,7 @@ static int fill_code(json_t *body, const struct exec_options *o, const struct ex
 	return 0;
 }
 
+/* Code from stdin is read whole before the request, up to CODE_MAX. The caller frees it. */
 static int read_stdin(char **ret, struct err *e)
 {
 	struct buf text = BUF_INIT(CODE_MAX);
@@ -126,6 +134,7 @@ static int read_stdin(char **ret, struct err *e)
 	return *ret == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
 }
 
+/* With --lang the one word is the code, and "-" stands for stdin. So code never has input. */
 int exec_code(const struct exec_options *o, struct exec_command *c, char **ret_text, struct err *e)
 {
 	*ret_text = NULL;
@@ -150,6 +159,8 @@ int exec_code(const struct exec_options *o, struct exec_command *c, char **ret_t
 	return 0;
 }
 
+/* A command is a list of words and no text for a shell, so the server passes exactly these words
+ * to execve(). */
 static int exec_fill(json_t *body, const struct exec_options *o, const struct exec_command *c,
 		     struct err *e)
 {
@@ -171,6 +182,8 @@ static int exec_fill(json_t *body, const struct exec_options *o, const struct ex
 	return 0;
 }
 
+/* The server answers when the command runs, or has failed to start. The id is checked, because
+ * later requests put it into their paths. */
 int exec_command(struct api_call *a, const char *session, const struct exec_options *o,
 		 const struct exec_command *c, char ret_id[ID_MATCH_ID_MAX], json_t **ret,
 		 struct err *e)
@@ -192,6 +205,8 @@ int exec_command(struct api_call *a, const char *session, const struct exec_opti
 	return 0;
 }
 
+/* A restarting server may know only that the command was starting, so both words mean that it
+ * may run. */
 bool exec_has_ended(const json_t *execution)
 {
 	const char *state = member_text(execution, "state", "running");
@@ -199,6 +214,8 @@ bool exec_has_ended(const json_t *execution)
 	return strcmp(state, "running") != 0 && strcmp(state, "starting") != 0;
 }
 
+/* The attachment has shown the results as lines. The whole object has them as members, for
+ * --json and --result. *execution is replaced on success only. */
 int exec_with_results(struct api_call *a, json_t **execution, struct err *e)
 {
 	json_t *whole = NULL;
@@ -242,6 +259,8 @@ static void limits_say(const json_t *execution, uint64_t code)
 			    stderr);
 }
 
+/* The code of the command if it has one. 256 stands for no code: then Cordon failed. Errors,
+ * limits and refused hosts go to stderr before, because the caller usually ends with this code. */
 int exec_exit_code(const json_t *execution, const char *program)
 {
 	const json_t *error = member_group(execution, "error");

@@ -7,7 +7,7 @@
 #include "cmd/client/api_call.h"
 #include "cmd/client/id_match.h"
 
-/* A member named exec of the verb's own struct. */
+/* A member named exec of the verb's own struct. The fields of the rows in EXEC_OPTIONS. */
 struct exec_options {
 	const char *user, *cwd, *record, *result;
 	uint64_t timeout_ms, output_limit;

@@ -13,8 +13,13 @@
 #include "lib/base/io.h"
 #include "lib/base/str.h"
 
+/* ---- the cursor. The file has three facts: which audit log, which record of it comes next, and
+ * which network record was last. The lock is on a file beside it, because the cursor itself is
+ * replaced by rename(2), and a lock would stay with the old file. */
+
 #define TEXT_MAX 1024
 
+/* The path with an ending for the lock or the new text. */
 static int name_with(const char *path, const char *end, char ret[PATH_MAX], struct err *e)
 {
 	int n = snprintf(ret, PATH_MAX, "%s%s", path, end);
@@ -23,6 +28,8 @@ static int name_with(const char *path, const char *end, char ret[PATH_MAX], stru
 				      : 0;
 }
 
+/* Held until the process ends. A second export with the same cursor would send items twice and
+ * could move the cursor back. */
 static int cursor_lock(struct export_cursor *c, struct err *e)
 {
 	char path[PATH_MAX];
@@ -39,6 +46,7 @@ static int cursor_lock(struct export_cursor *c, struct err *e)
 	return err_set(e, ERR_CONFLICT, "%.150s: another export has this cursor", c->path);
 }
 
+/* A cursor of another form is refused: to begin again would send the whole log a second time. */
 static int cursor_take(struct export_cursor *c, const char *text, struct err *e)
 {
 	OWN_JSON *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -54,6 +62,8 @@ static int cursor_take(struct export_cursor *c, const char *text, struct err *e)
 	return 0;
 }
 
+/* A missing file is a beginning. The lock is taken first, so that two first starts do not both
+ * begin. */
 int export_cursor_open(struct export_cursor *c, const char *path, struct err *e)
 {
 	char text[TEXT_MAX];
@@ -81,6 +91,8 @@ static int sync_folder(const char *path, struct err *e)
 	return fd < 0 || fsync(fd) < 0 ? err_sys(e, "%.150s", folder) : 0;
 }
 
+/* First the new text to disk, then the rename, then the folder. After a crash the cursor is the
+ * old one or the new one. With the old one some items are sent twice, and none is lost. */
 int export_cursor_save(const struct export_cursor *c, struct err *e)
 {
 	char part[PATH_MAX], text[TEXT_MAX];

@@ -1,8 +1,9 @@
 /* export_file.c - items as JSON lines in a file, rotated by size.
  *
- * Items count as sent when fdatasync(2) has returned. After a failure the file is closed. The next
- * attempt opens it, cuts the rest of an unfinished line, and writes the items again: a line may
- * come twice, and never in part. Pipes and terminals are neither cut nor rotated. */
+ * Items count as sent when fdatasync(2) has returned. After a failure the file is closed. The
+ * next attempt opens it, cuts the rest of an unfinished line, and writes the items again: a line
+ * may come twice, and never in part. Pipes and terminals are neither cut nor rotated. The
+ * callers are in verb_export.c. The path is borrowed from the command line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 
 #define PIECE 4096
 
+/* The next send opens the file again and cuts half a line. */
 static void file_release(struct export_sink *s)
 {
 	fd_close(s->fd);
@@ -48,6 +50,7 @@ static int cut_part(int fd, uint64_t *size, struct err *e)
 	return 0;
 }
 
+/* Open for appending, and cut the rest of a killed export. Called again after each failure. */
 static int file_begin(struct export_sink *s, struct err *e)
 {
 	struct stat st;
@@ -63,6 +66,7 @@ static int file_begin(struct export_sink *s, struct err *e)
 	return cut_part(s->fd, &s->size, e) < 0 ? err_wrap(e, "%.150s", s->path) : 0;
 }
 
+/* The path of the n-th older file. 0: the current one. */
 static int export_file_numbered(const struct export_sink *s, uint64_t n, char ret[PATH_MAX],
 				struct err *e)
 {
@@ -73,7 +77,8 @@ static int export_file_numbered(const struct export_sink *s, uint64_t n, char re
 					  : 0;
 }
 
-/* FILE becomes FILE.1 and so on. The last one is replaced. */
+/* FILE becomes FILE.1 and so on. The last one is replaced. All is on disk before the names move,
+ * so that an item that counts as sent is in one of the files. */
 static int file_rotate(struct export_sink *s, struct err *e)
 {
 	char from[PATH_MAX], to[PATH_MAX];
@@ -93,6 +98,7 @@ static int file_rotate(struct export_sink *s, struct err *e)
 	return file_begin(s, e);
 }
 
+/* One item as a line. json_dumps() writes no line break inside. */
 static int file_line(struct export_sink *s, const struct export_item *i, struct buf *b,
 		     struct err *e)
 {
@@ -108,6 +114,7 @@ static int file_line(struct export_sink *s, const struct export_item *i, struct 
 	return buf_add(b, text, len + 1, e);
 }
 
+/* Whole lines only, so a rotation never cuts an item in two. */
 static int file_flush(struct export_sink *s, struct buf *b, struct err *e)
 {
 	if (io_write_all(s->fd, buf_text(b), b->len, e) < 0)
@@ -117,6 +124,8 @@ static int file_flush(struct export_sink *s, struct buf *b, struct err *e)
 	return s->max_size > 0 && s->size >= s->max_size ? file_rotate(s, e) : 0;
 }
 
+/* The items count as sent after fdatasync(). Up to 1 MiB is collected before a write. EINVAL
+ * comes from pipes and terminals, which have nothing to sync. */
 static int file_send(struct export_sink *s, const struct export_node *node,
 		     const struct export_item *items, size_t n, uint64_t *ret_wait_ms,
 		     struct err *e)
@@ -143,6 +152,7 @@ static int file_send(struct export_sink *s, const struct export_node *node,
 	return done;
 }
 
+/* A file that cannot be written shows here, before the first record was read. */
 int export_file_open(struct export_sink *s, const char *path, uint64_t max_size, uint64_t max_files,
 		     struct err *e)
 {

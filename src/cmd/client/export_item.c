@@ -8,10 +8,16 @@
 #include "lib/base/sha256.h"
 #include "lib/base/str.h"
 
+/* ---- names and severities. An item exported twice must look the same, so that a receiver can
+ * drop the second one. So ids are hashes of the things' own ids, and nothing here depends on the
+ * time of the export. */
+
 #define INFO 9
 #define WARN 13
 #define ERROR 17
 
+/* The first eight bytes of a hash over the kind and the id. The label keeps these hashes apart
+ * from others over the same id. */
 void export_span_of(const char *kind, const char *key, char ret[EXPORT_SPAN_MAX])
 {
 	static const char label[] = "cordon-span"; /* hashed with its zero byte */
@@ -27,6 +33,8 @@ void export_span_of(const char *kind, const char *key, char ret[EXPORT_SPAN_MAX]
 	hex_encode(hash, 8, ret);
 }
 
+/* A traceparent of the client joins the session to the client's own trace. Without one the
+ * session begins a trace, whose id is a hash of the session's id. */
 void export_trace_of(const char *session, const char *traceparent, struct export_trace *ret)
 {
 	char given[TRACEPARENT_MAX];
@@ -51,6 +59,7 @@ uint64_t export_time_ms(const struct export_item *i)
 	return ms < 0 ? 0 : (uint64_t)ms;
 }
 
+/* Network records have no type of their own, so their kind gets a prefix. */
 void export_type(const struct export_item *i, char *ret, size_t cap)
 {
 	if (i->kind == EXPORT_AUDIT)
@@ -59,11 +68,14 @@ void export_type(const struct export_item *i, char *ret, size_t cap)
 		(void)snprintf(ret, cap, "network.%s", member_text(i->record, "kind", "unknown"));
 }
 
+/* Alarms carry their severity in their data. 0: the record has none. */
 static int severity_of_word(const char *word)
 {
 	return strcmp(word, "alarm") == 0 ? ERROR : strcmp(word, "warning") == 0 ? WARN : 0;
 }
 
+/* The first rule whose beginning fits. Types without a rule are informative, so new types need
+ * no change here. */
 static int severity_of_type(const char *type)
 {
 	static const struct {
@@ -89,6 +101,8 @@ static int severity_of_type(const char *type)
 	return INFO;
 }
 
+/* The order: a refusal of the network policy, the record's own word, a bad end, and then the
+ * type. */
 int export_severity(const struct export_item *i)
 {
 	const json_t *data = member_group(i->record, "data");
@@ -104,7 +118,10 @@ int export_severity(const struct export_item *i)
 	return severity_of_type(member_text(i->record, "type", ""));
 }
 
-/* ---- a sentence */
+/* ---- a sentence
+ *
+ * A sentence is for people who read logs. It is cut at the end of a whole character, and nothing
+ * parses it. */
 
 struct sentence {
 	char *text;
@@ -125,6 +142,7 @@ static void sentence_put(struct sentence *s, const char *text)
 	s->text[s->n] = '\0';
 }
 
+/* Objects and lists inside become "...": the whole record stands beside the sentence. */
 static void sentence_value(struct sentence *s, const json_t *v)
 {
 	char number[32];
@@ -155,6 +173,7 @@ static void sentence_data(struct sentence *s, const json_t *data)
 	}
 }
 
+/* "network.request deny: GET example.org: reason". */
 static void sentence_network(struct sentence *s, const json_t *r)
 {
 	const char *reason = member_text(r, "reason", ""), *name = member_text(r, "name", NULL);
@@ -194,6 +213,8 @@ static int line_add(json_t *line, const char *name, const char *text)
 	return text[0] == '\0' ? 0 : json_object_set_new(line, name, json_string(text));
 }
 
+/* The form of files and syslog. Members that name the item come first, so that a cut line can be
+ * found again in the server. */
 json_t *export_line(const struct export_item *i, bool whole)
 {
 	json_t *line = json_object();

@@ -7,6 +7,7 @@
 #include "cmd/client/member.h"
 #include "lib/base/str.h"
 
+/* OTLP's number for sums since a start time. */
 #define CUMULATIVE 2
 
 /* The bounds that the conventions name. */
@@ -17,8 +18,13 @@ static const double second_bounds[EXPORT_BUCKETS] = {
 	0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92
 };
 
-/* ---- model calls */
+/* ---- model calls
+ *
+ * Model calls are counted here, because the server keeps records and no histograms. The counts
+ * begin with this program. A restart shows to the receiver as a new start time. */
 
+/* The place for this kind of call, made if it is new. The last place is for all further kinds,
+ * so the number of series has a bound whatever names a session invents. */
 static struct export_series *series_of(struct export_calls *c, const json_t *model)
 {
 	struct export_series one = { 0 };
@@ -41,6 +47,7 @@ static struct export_series *series_of(struct export_calls *c, const json_t *mod
 	return &c->all[c->n++];
 }
 
+/* A value equal to a bound belongs below it, as OTLP defines its buckets. */
 static void sum_add(struct export_sum *s, const double *bounds, double value)
 {
 	size_t at = 0;
@@ -52,6 +59,7 @@ static void sum_add(struct export_sum *s, const double *bounds, double value)
 	s->sum += value;
 }
 
+/* Calls without token counts still count their time. */
 void export_calls_count(struct export_calls *c, const struct export_item *items, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -71,6 +79,7 @@ void export_calls_count(struct export_calls *c, const struct export_item *items,
 	}
 }
 
+/* 64-bit numbers are texts in OTLP's JSON. */
 static json_t *export_metrics_decimal(uint64_t n)
 {
 	char text[24];
@@ -79,6 +88,7 @@ static json_t *export_metrics_decimal(uint64_t n)
 	return json_string(text);
 }
 
+/* One histogram. type NULL: the attribute is left out. */
 static json_t *point_of_calls(const struct export_series *s, const struct export_sum *sum,
 			      const double *bounds, const char *type, uint64_t since_ms,
 			      uint64_t now_ms)
@@ -105,7 +115,8 @@ static json_t *point_of_calls(const struct export_series *s, const struct export
 			 sum->sum, "bucketCounts", buckets, "explicitBounds", at);
 }
 
-/* Take points over. An empty metric is left out. */
+/* Take points over. An empty metric is left out, because receivers refuse one without points.
+ * NULL points: no memory. */
 static int metric_add(json_t *list, const char *name, const char *unit, const char *kind,
 		      json_t *points, bool monotonic)
 {
@@ -130,6 +141,7 @@ static int metric_add(json_t *list, const char *name, const char *unit, const ch
 								    "unit", unit, kind, body));
 }
 
+/* tokens and seconds are owned here until metric_add() takes them over. */
 static int metrics_of_calls(json_t *list, const struct export_calls *c, uint64_t now_ms)
 {
 	json_t *tokens = json_array(), *seconds = json_array();
@@ -188,6 +200,7 @@ static const struct gauge gauges[] = {
 	  NULL, NULL },
 };
 
+/* One value of one session. A missing member counts as 0. */
 static json_t *point_of_session(const struct gauge *g, const json_t *session, uint64_t now_ms)
 {
 	const json_t *at = g->group == NULL ? session : member_group(session, g->group);
@@ -239,6 +252,8 @@ static int metrics_of_sessions(json_t *list, const json_t *sessions, uint64_t no
 	return 0;
 }
 
+/* All states are sent, also those without a session: a gauge that is left out would keep its
+ * last value at the receiver. */
 static int metric_of_states(json_t *list, const json_t *sessions, uint64_t now_ms)
 {
 	static const char *const states[] = { "creating", "running", "pausing", "paused",
@@ -265,6 +280,7 @@ static int metric_of_states(json_t *list, const json_t *sessions, uint64_t now_m
 	return metric_add(list, "cordon.sessions", "{session}", "gauge", points, false);
 }
 
+/* Metrics of sessions are read fresh for each request. Those of calls come from the counter. */
 json_t *export_otlp_metrics(const struct export_node *node, const json_t *sessions,
 			    const struct export_calls *c, uint64_t now_ms)
 {

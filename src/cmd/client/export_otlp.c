@@ -18,8 +18,12 @@
 #define KEY_MAX 128
 #define WAIT_MAX_MS 3600000
 
-/* ---- values */
+/* ---- values
+ *
+ * Values of JSON in OTLP's typed form. Texts are cut at EXPORT_TEXT_MAX and depth at DEPTH_MAX,
+ * because receivers refuse what is larger, and records come from tenants. */
 
+/* Cut at a whole character, since jansson refuses the rest of one. */
 static json_t *export_text(const char *text, size_t len)
 {
 	size_t n = len < EXPORT_TEXT_MAX ? len : EXPORT_TEXT_MAX;
@@ -37,6 +41,7 @@ static json_t *export_decimal(int64_t n)
 	return json_string(text);
 }
 
+/* Milliseconds get six zeros as text, so no number overflows. */
 json_t *export_nano(uint64_t ms)
 {
 	char text[32];
@@ -47,6 +52,7 @@ json_t *export_nano(uint64_t ms)
 
 static json_t *any_value(const json_t *v, unsigned depth);
 
+/* A list that does not fit into memory is dropped as a whole, and the export fails then. */
 static json_t *any_list(const json_t *v, unsigned depth)
 {
 	json_t *list = json_array();
@@ -84,6 +90,7 @@ static json_t *any_object(const json_t *v, unsigned depth)
 	return json_pack("{s:{s:o}}", "kvlistValue", "values", list);
 }
 
+/* null is an empty value. A number that is not whole becomes a double. */
 static json_t *any_value(const json_t *v, unsigned depth)
 {
 	if (depth > DEPTH_MAX)
@@ -114,6 +121,7 @@ json_t *export_any_value(const json_t *v)
 	return any_value(v, 0);
 }
 
+/* Take value over. -1: no memory, or value was NULL. */
 static int attribute_add(json_t *list, const char *key, json_t *value)
 {
 	return value == NULL ? -1
@@ -134,6 +142,7 @@ int export_attribute_number(json_t *list, const char *key, int64_t n)
 	return attribute_add(list, key, json_pack("{s:o}", "intValue", export_decimal(n)));
 }
 
+/* Empty members are left out, as in the other attributes. */
 int export_attribute_json(json_t *list, const char *prefix, const char *name, const json_t *v)
 {
 	char key[KEY_MAX];
@@ -144,7 +153,10 @@ int export_attribute_json(json_t *list, const char *prefix, const char *name, co
 	return attribute_add(list, key, export_any_value(v));
 }
 
-/* ---- requests */
+/* ---- requests
+ *
+ * Each request has the resource (which node, which tenant) once, and all items of a batch below
+ * it. */
 
 static json_t *export_otlp_resource(const struct export_node *node)
 {
@@ -165,6 +177,7 @@ static json_t *export_otlp_resource(const struct export_node *node)
 	return json_pack("{s:o}", "attributes", list);
 }
 
+/* Take list over in every case. NULL: no memory. */
 json_t *export_otlp_wrap(const struct export_node *node, const char *all, const char *scopes,
 			 const char *member, json_t *list)
 {
@@ -179,8 +192,12 @@ json_t *export_otlp_wrap(const struct export_node *node, const char *all, const 
 			 "name", "cordon", "version", node->version, member, list);
 }
 
-/* ---- log records */
+/* ---- log records
+ *
+ * A log record has the fields that queries use as attributes, and the rest of the data under a
+ * prefix, so that no name of a tenant can take the place of ours. */
 
+/* The client's address and request are those that the server saw. */
 static int log_actor(json_t *list, const json_t *actor)
 {
 	return export_attribute_text(list, "cordon.actor.key", member_text(actor, "key", "")) < 0 ||
@@ -219,6 +236,7 @@ static int log_side(json_t *list, const json_t *side)
 	return 0;
 }
 
+/* Sealed fields appear as commitments. Their values come only with --values (log_side()). */
 static int log_audit(json_t *list, const struct export_item *i)
 {
 	const json_t *r = i->record;
@@ -236,6 +254,7 @@ static int log_audit(json_t *list, const struct export_item *i)
 		       : 0;
 }
 
+/* The address of a refused connection is in the body's sentence, too. */
 static int log_network(json_t *list, const json_t *r)
 {
 	return export_attribute_text(list, "cordon.session.id", member_text(r, "session_id", "")) <
@@ -283,6 +302,7 @@ static void log_span(const struct export_item *i, char ret[EXPORT_SPAN_MAX])
 		memcpy(ret, i->trace.span, EXPORT_SPAN_MAX);
 }
 
+/* The record has the ids of its trace if it belongs to a session. Others stand alone. */
 static json_t *log_record(const struct export_item *i, uint64_t now_ms)
 {
 	int severity = export_severity(i);
@@ -317,6 +337,7 @@ static bool is_log(const struct export_item *i)
 	       strcmp(member_text(i->record, "verdict", ""), "deny") == 0;
 }
 
+/* Items that are no log are skipped. *ret_n is 0 then, and nothing is sent. */
 json_t *export_otlp_logs(const struct export_node *node, const struct export_item *items, size_t n,
 			 uint64_t now_ms, size_t *ret_n)
 {
@@ -335,6 +356,8 @@ json_t *export_otlp_logs(const struct export_node *node, const struct export_ite
 	return export_otlp_wrap(node, "resourceLogs", "scopeLogs", "logRecords", list);
 }
 
+/* NULL with `none` is the usual case. NULL without it is a lack of memory, which
+ * json_array_append_new() turns into an error. */
 json_t *export_otlp_traces(const struct export_node *node, const struct export_item *items,
 			   size_t n, size_t *ret_n)
 {
@@ -356,7 +379,9 @@ json_t *export_otlp_traces(const struct export_node *node, const struct export_i
 	return export_otlp_wrap(node, "resourceSpans", "scopeSpans", "spans", list);
 }
 
-/* ---- answers */
+/* ---- answers
+ *
+ * Both forms of HTTP. A date in the past is 0, and nonsense waits the longest. */
 
 uint64_t export_retry_after(const char *text, uint64_t now_ms)
 {

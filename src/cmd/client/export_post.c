@@ -16,9 +16,13 @@
 #include "lib/base/io.h"
 #include "lib/base/str.h"
 
+/* ---- one request. wait_ms tells the caller about the next try: 0 means its own pause,
+ * UINT64_MAX means never. */
+
 #define ANSWER_MAX 65536
 #define ANSWER_MS 60000
 
+/* The headers usually have a key, so their text is wiped. */
 static void otlp_release(struct export_sink *s)
 {
 	client_free(s->client);
@@ -63,6 +67,7 @@ static void tell_partial(const char *target, const char *text, size_t len)
 	}
 }
 
+/* The states in which OTLP asks for another try. */
 static bool is_temporary(int status)
 {
 	return status == 429 || status == 502 || status == 503 || status == 504;
@@ -104,7 +109,8 @@ static int post(struct export_sink *s, const char *target, const char *body, siz
 		       "%s: the receiver answered %d: %.120s", target, status, n == 0 ? "" : text);
 }
 
-/* As post(). *ret_n: how many the body has. 0: it was not sent. */
+/* As post(). *ret_n: how many the body has. 0: it was not sent. As post(). *ret_n: how many the
+ * body has. Take body over. The bound is checked before anything is sent. */
 static int post_json(struct export_sink *s, const char *target, json_t *body, size_t n,
 		     uint64_t *ret_wait_ms, struct err *e)
 {
@@ -127,6 +133,8 @@ static int post_json(struct export_sink *s, const char *target, json_t *body, si
 	return done;
 }
 
+/* Halving ends at single items. The halves are sent one after the other, so the order of items
+ * stays. */
 static int send_kind(struct export_sink *s, const struct export_node *node, bool traces,
 		     const struct export_item *items, size_t n, uint64_t *ret_wait_ms,
 		     struct err *e)
@@ -150,6 +158,8 @@ static int send_kind(struct export_sink *s, const struct export_node *node, bool
 		       : 0;
 }
 
+/* Logs before traces. If the second fails, both are sent again: the second time with the same
+ * ids. */
 static int otlp_send(struct export_sink *s, const struct export_node *node,
 		     const struct export_item *items, size_t n, uint64_t *ret_wait_ms,
 		     struct err *e)
@@ -160,6 +170,7 @@ static int otlp_send(struct export_sink *s, const struct export_node *node,
 		       : 0;
 }
 
+/* Metrics are not divided: their number follows from the sessions and from EXPORT_SERIES_MAX. */
 static int otlp_metrics(struct export_sink *s, const struct export_node *node,
 			const json_t *sessions, const struct export_calls *c, uint64_t *ret_wait_ms,
 			struct err *e)
@@ -197,6 +208,7 @@ static int read_headers(struct export_sink *s, const char *path, struct err *e)
 	return 0;
 }
 
+/* The receiver is not asked here. Its absence shows at the first batch and is then tried again. */
 int export_otlp_open(struct export_sink *s, const char *url, const char *headers,
 		     const char *ca_file, struct err *e)
 {

@@ -7,6 +7,8 @@
 #include "lib/base/err.h"
 #include "lib/net/client.h"
 
+/* One structure for all kinds of receivers. send and release are the operations. The members
+ * below belong to one kind each. */
 #define EXPORT_BODY_MAX ((size_t)4 << 20) /* bytes of one request */
 #define EXPORT_HEADERS_MAX 16
 

@@ -29,6 +29,7 @@ static void socket_release(struct export_sink *s)
 	s->fd = -1;
 }
 
+/* Connect with a bound on each write. On failure errno has the reason, and s->fd stays -1. */
 static int socket_make(struct export_sink *s, int family, int type, const struct sockaddr *to,
 		       socklen_t len)
 {
@@ -48,6 +49,7 @@ static int socket_make(struct export_sink *s, int family, int type, const struct
 	return -1;
 }
 
+/* Datagrams first, as syslog(3) does. A stream socket refuses them with EPROTOTYPE. */
 static int connect_unix(struct export_sink *s, const char *path, struct err *e)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -83,6 +85,7 @@ static bool export_socket_split(const char *text, char host[256], char port[16])
 	return true;
 }
 
+/* The addresses in the resolver's order, until one connects. */
 static int connect_host(struct export_sink *s, const char *text, struct err *e)
 {
 	const struct addrinfo hints = { .ai_socktype = s->datagrams ? SOCK_DGRAM : SOCK_STREAM };
@@ -104,6 +107,7 @@ static int connect_host(struct export_sink *s, const char *text, struct err *e)
 	return s->fd < 0 ? err_sys(e, "%.150s", s->address) : 0;
 }
 
+/* The scheme was checked by export_socket_open(). */
 static int socket_connect(struct export_sink *s, struct err *e)
 {
 	if (strncmp(s->address, "unix:", 5) == 0)
@@ -112,6 +116,7 @@ static int socket_connect(struct export_sink *s, struct err *e)
 	return connect_host(s, s->address + 6, e);
 }
 
+/* A blocking write with a bound of WAIT_S. A write in part continues behind it. */
 static int export_socket_put(struct export_sink *s, const void *data, size_t len, struct err *e)
 {
 	const uint8_t *at = data;
@@ -129,7 +134,9 @@ static int export_socket_put(struct export_sink *s, const void *data, size_t len
 	return 0;
 }
 
-/* Wait until the other side has all bytes. */
+/* Wait until the other side has all bytes. A receiver that closes in between has perhaps not
+ * read the last ones, so that is an error, and the items are sent again. Datagrams have no such
+ * sign. */
 static int socket_drain(struct export_sink *s, struct err *e)
 {
 	uint64_t end = clock_now_ns() + WAIT_S * 1000 * CLOCK_MS;
@@ -155,6 +162,7 @@ static int socket_drain(struct export_sink *s, struct err *e)
 	return 0;
 }
 
+/* Over a stream each message has its length before it (RFC 6587), over datagrams it is alone. */
 static int put_message(struct export_sink *s, const struct export_node *node,
 		       const struct export_item *i, struct buf *b, struct err *e)
 {
@@ -169,6 +177,8 @@ static int put_message(struct export_sink *s, const struct export_node *node,
 	return export_socket_put(s, buf_text(b), b->len, e);
 }
 
+/* A wrong address never becomes right, so it ends the export. Anything else is tried again with
+ * a new connection. */
 static int socket_send(struct export_sink *s, const struct export_node *node,
 		       const struct export_item *items, size_t n, uint64_t *ret_wait_ms,
 		       struct err *e)
@@ -187,6 +197,7 @@ static int socket_send(struct export_sink *s, const struct export_node *node,
 	return done;
 }
 
+/* Connects at the first send. Only the form is checked here. */
 int export_socket_open(struct export_sink *s, const char *address, struct err *e)
 {
 	*s = (struct export_sink){

@@ -1,3 +1,7 @@
+/* ---- reading. A batch is one page of each kind of record. Items point into the pages, so both
+ * live until the next batch. The cursor of the caller moves only when the receiver has the
+ * batch. s->after is its next value. */
+
 #include "cmd/client/export_source.h"
 
 #include <stdio.h>
@@ -11,7 +15,9 @@
 #define SESSIONS_MAX 10000
 #define ID_MAX 64
 
-/* Traces of known sessions. The hash of the id names the place. */
+/* Traces of known sessions. The hash of the id names the place. A place is overwritten by
+ * another session with the same hash. Then the server is asked again, so the table is a cache
+ * and never wrong. */
 struct export_known {
 	struct export_source_known {
 		char session[ID_MAX];
@@ -25,6 +31,7 @@ int export_source_open(struct export_source *s, struct err *e)
 	return s->known == NULL ? err_sys(e, "allocate") : 0;
 }
 
+/* Items of the last batch are invalid from here on. */
 static void source_drop(struct export_source *s)
 {
 	for (size_t i = 0; i < COUNT(s->pages); i++) {
@@ -63,6 +70,7 @@ static int source_show(struct export_source *s, const struct target *t, const js
 	return 0;
 }
 
+/* FNV-1a. A collision costs a request. */
 static struct export_source_known *known_place(struct export_source *s, const char *session)
 {
 	uint64_t h = 14695981039346656037ULL;
@@ -72,6 +80,7 @@ static struct export_source_known *known_place(struct export_source *s, const ch
 	return &s->known->all[h % KNOWN_MAX];
 }
 
+/* Remember the trace, whether or not the place is taken. */
 static void export_source_know(struct export_source *s, const char *session,
 			       const char *traceparent)
 {
@@ -111,6 +120,8 @@ static int source_trace(struct export_source *s, struct export_item *i, const ch
 	return 0;
 }
 
+/* The ends of sessions and executions become spans, whose times are in the server's rows. Both
+ * may be gone already: the span then has what the record says. */
 static int source_details(struct export_source *s, struct export_item *i, struct err *e)
 {
 	const char *type = member_text(i->record, "type", ""),
@@ -153,6 +164,8 @@ static int audit_state(struct export_source *s, json_t **ret, struct err *e)
 	return api_call_json(s->api, "GET", &t, NULL, ret, e);
 }
 
+/* The page begins behind the last exported record. after is left out at the beginning, because
+ * record 0 exists. */
 static int audit_page(struct export_source *s, const struct export_cursor *c, json_t **ret,
 		      struct err *e)
 {
@@ -189,6 +202,8 @@ static int audit_next(struct export_source *s, struct export_cursor *c, const js
 	return c->next >= member_number(state, "records", 0) ? 0 : audit_page(s, c, ret, e);
 }
 
+/* A cursor of another log would skip records, so it is refused. The name goes into the cursor's
+ * JSON, so its characters are checked. */
 static int check_log(struct export_cursor *c, const json_t *state, struct err *e)
 {
 	char log[EXPORT_ORIGIN_MAX];
@@ -203,6 +218,8 @@ static int check_log(struct export_cursor *c, const json_t *state, struct err *e
 	return 0;
 }
 
+/* Retention deleted records before they were exported. The export continues, and stderr has the
+ * gap. */
 static void tell_gap(const struct export_cursor *c, const json_t *page)
 {
 	uint64_t first = member_number(page, "first", 0);
@@ -214,6 +231,7 @@ static void tell_gap(const struct export_cursor *c, const json_t *page)
 			      (unsigned long long)c->next, (unsigned long long)first - 1, c->log);
 }
 
+/* At most EXPORT_BATCH. c->next follows each item, so that a break in between loses none. */
 static int add_audit(struct export_source *s, struct export_cursor *c, const json_t *page,
 		     struct err *e)
 {
@@ -253,6 +271,8 @@ static int add_audit(struct export_source *s, struct export_cursor *c, const jso
 
 /* ---- network records */
 
+/* Network records of another tenant cannot be read, so there are none with --tenant. Their
+ * numbers are those of this tenant's records. */
 static int add_network(struct export_source *s, struct export_cursor *c, struct err *e)
 {
 	const json_t *records, *row;
@@ -285,6 +305,8 @@ static int add_network(struct export_source *s, struct export_cursor *c, struct 
 	return 0;
 }
 
+/* The state of the log is asked first: without new records no page is read, because reading is
+ * itself recorded. */
 int export_source_next(struct export_source *s, const struct export_cursor *c, struct err *e)
 {
 	struct export_cursor *to = &s->after;
@@ -309,6 +331,7 @@ int export_source_next(struct export_source *s, const struct export_cursor *c, s
 	return s->n > 0;
 }
 
+/* For metrics only. */
 int export_source_sessions(struct export_source *s, json_t **ret, struct err *e)
 {
 	struct target t;

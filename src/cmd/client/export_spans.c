@@ -15,6 +15,8 @@ enum { STATUS_UNSET, STATUS_OK, STATUS_ERROR };
 
 #define NS_MS UINT64_C(1000000)
 
+/* A span before it becomes JSON. The makers below fill it in: times, name, status, and
+ * attributes that queries use. */
 struct export_span {
 	char id[EXPORT_SPAN_MAX], parent[EXPORT_SPAN_MAX];
 	char name[256];
@@ -53,6 +55,7 @@ static json_t *span_json(const struct export_span *s, const struct export_item *
 	return r;
 }
 
+/* The name has two words and is cut at a whole character. */
 static void span_name(struct export_span *s, const char *first, const char *second)
 {
 	size_t n;
@@ -76,6 +79,8 @@ static void span_name(struct export_span *s, const char *first, const char *seco
 
 /* ---- sessions */
 
+/* A session becomes a span when it has ended. The start comes from the server's row, else from
+ * the duration in the record. Deletion and expiry are usual ends, anything else is an error. */
 static int span_of_session(struct export_span *s, const struct export_item *i)
 {
 	const json_t *data = member_group(i->record, "data"), *session = i->session;
@@ -107,6 +112,8 @@ static int span_of_session(struct export_span *s, const struct export_item *i)
 
 /* ---- executions */
 
+/* An execution that was killed, or ended with another code than 0, is an error. Its command is
+ * in the span only if the server keeps the text. */
 static int span_of_execution(struct export_span *s, const struct export_item *i)
 {
 	const json_t *data = member_group(i->record, "data"), *x = i->execution;
@@ -142,7 +149,7 @@ static int span_of_execution(struct export_span *s, const struct export_item *i)
 
 /* ---- what left the session */
 
-/* The names of the GenAI conventions for ours. */
+/* The names of the GenAI conventions for ours. A word without a row is the same in both. */
 static const char *word_of(const char *const (*rows)[2], size_t n, const char *word)
 {
 	for (size_t i = 0; i < n; i++)
@@ -158,6 +165,7 @@ static const char *const operations[][2] = {
 };
 static const char *const providers[][2] = { { "google", "gcp.gemini" } };
 
+/* Google's interface has an operation of its own in the conventions. */
 const char *export_model_operation(const json_t *model)
 {
 	const char *word = member_text(model, "operation", "chat");
@@ -172,6 +180,8 @@ const char *export_model_provider(const json_t *model)
 	return word_of(providers, COUNT(providers), member_text(model, "provider", ""));
 }
 
+/* Model, tokens and times of one call, under the names of the conventions for generative AI.
+ * Missing numbers are left out. */
 static int span_model(struct export_span *s, const json_t *model)
 {
 	const char *operation = export_model_operation(model),
@@ -213,6 +223,7 @@ static int span_model(struct export_span *s, const json_t *model)
 	return 0;
 }
 
+/* The file of a package, judged by the policy. */
 static int span_package(struct export_span *s, const json_t *package)
 {
 	char name[192];
@@ -248,6 +259,7 @@ static int span_url(struct export_span *s, const json_t *r)
 	return strlen(path) > 4096 ? 0 : export_attribute_text(s->attributes, "url.full", url);
 }
 
+/* A status of 400 or more is an error of the request, although the connection was allowed. */
 static int span_request(struct export_span *s, const json_t *r)
 {
 	uint64_t status = member_number(r, "status", 0);
@@ -260,6 +272,9 @@ static int span_request(struct export_span *s, const json_t *r)
 		       : 0;
 }
 
+/* The id follows from the session, the record's number and its time, because a restored store
+ * may give a number again. A package or model call adds its attributes to the span of its
+ * request. */
 static int span_of_network(struct export_span *s, const struct export_item *i)
 {
 	const json_t *r = i->record, *model = json_object_get(r, "model"),
@@ -318,6 +333,7 @@ static int (*span_maker(const struct export_item *i))(struct export_span *,
 						      : NULL;
 }
 
+/* NULL with *ret_none false: no memory. */
 json_t *export_span(const struct export_item *i, bool *ret_none)
 {
 	int (*make)(struct export_span *, const struct export_item *) = span_maker(i);

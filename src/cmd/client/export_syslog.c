@@ -11,7 +11,8 @@
 
 #define FACILITY 13
 
-/* A field of the head: printable ASCII without spaces, "-" if it is empty. */
+/* A field of the head: printable ASCII without spaces, "-" if it is empty. Every other byte
+ * becomes '?', so a value cannot end its field. */
 static void export_syslog_field(const char *text, size_t n, char *ret, size_t cap)
 {
 	size_t len = 0;
@@ -23,6 +24,8 @@ static void export_syslog_field(const char *text, size_t n, char *ret, size_t ca
 	ret[len] = '\0';
 }
 
+/* PRI is facility * 8 + severity, where OpenTelemetry's numbers become those of syslog. A time
+ * that is no time becomes "-". */
 static void export_syslog_head(const struct export_item *i, const char *version, struct buf *ret)
 {
 	int severity = export_severity(i);
@@ -46,6 +49,7 @@ static void export_syslog_head(const struct export_item *i, const char *version,
 		   (unsigned long long)(i->seq % 2147483647 + 1), version);
 }
 
+/* ASCII only, so that the message needs no byte order mark. */
 static int put_line(const struct export_item *i, bool whole, struct buf *ret)
 {
 	json_t *line = export_line(i, whole);
@@ -59,6 +63,8 @@ static int put_line(const struct export_item *i, bool whole, struct buf *ret)
 	return 0;
 }
 
+/* The whole item if it fits, else its names and "cut". A receiver can then ask the server for
+ * it. */
 int export_syslog_write(const struct export_item *i, const char *version, size_t max,
 			struct buf *ret)
 {

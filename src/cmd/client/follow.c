@@ -13,6 +13,8 @@
 
 enum { BROKEN = 2 };
 
+/* One stream over any number of connections. position is the id of the last event that was
+ * taken, so a new connection continues behind it. */
 struct follow {
 	char position[256];
 	bool ever;	  /* there was a connection */
@@ -67,7 +69,8 @@ static int follow_once(struct follow *f, struct api_call *a, const struct target
 }
 
 /* Wait before the next try, or fail: the server was unreachable for too long, or from the start.
- * e already has the reason of the last failure, if there was one. */
+ * e already has the reason of the last failure, if there was one. A connection that brought an
+ * event resets the pause, so a server that restarts is met again soon. */
 static int wait_before_retry(struct follow *f, bool failed, int *pause_ms, struct err *e)
 {
 	uint64_t now = clock_now_ns();
@@ -82,6 +85,8 @@ static int wait_before_retry(struct follow *f, bool failed, int *pause_ms, struc
 	return 0;
 }
 
+/* Ends at an error, at take's wish, or when the stream is complete. A connection that never
+ * worked is not tried again: the user waits for a message. */
 int follow_events(struct api_call *a, const struct target *t, const struct follow_options *o,
 		  follow_fn *take, void *arg, struct err *e)
 {
@@ -106,6 +111,7 @@ int follow_events(struct api_call *a, const struct target *t, const struct follo
 	}
 }
 
+/* A reader that has gone (`| head`) ends the stream without an error. */
 static int print_event(void *arg, const struct follow_event *event, struct err *e)
 {
 	const struct follow_list *l = arg;
@@ -116,6 +122,7 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 	return ferror(stdout) ? 1 : 0;
 }
 
+/* Past events only, or past and new ones. Both print through the same callback. */
 int follow_list(struct api_call *a, struct target *t, const struct follow_list *l, struct err *e)
 {
 	/* From the first one on, or the server would begin with now, and again after each break. */

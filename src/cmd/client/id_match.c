@@ -6,6 +6,8 @@
 #include "cmd/client/api_call.h"
 #include "cmd/client/member.h"
 
+/* GET of a session or of a part below it, for verbs with one request. The word may be the
+ * beginning of an id. */
 int session_part_get(const struct args_common *common, const char *word, const char *part,
 		     json_t **ret, struct err *e)
 {
@@ -20,9 +22,11 @@ int session_part_get(const struct args_common *common, const char *word, const c
 	return api_call_json(&a, "GET", &t, NULL, ret, e);
 }
 
+/* Sessions or executions that are searched for a beginning. */
 #define LIST_MAX 10000
 
-/* An id goes into paths and messages. */
+/* An id goes into paths and messages, so its characters and its length are checked. ret_id has
+ * room for ID_MATCH_ID_MAX bytes. */
 static int id_match_take(const char *id, char ret_id[ID_MATCH_ID_MAX], struct err *e)
 {
 	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
@@ -50,7 +54,8 @@ static size_t id_match_matches(const json_t *list, const char *word, const char 
 	return found;
 }
 
-/* 1: found. 0: none. */
+/* 1: found. 0: none. Several matches are an error that says how many: a verb must not act on the
+ * wrong session. */
 static int id_match_search(struct api_call *a, const struct target *t, const char *member,
 			   const char *word, char ret_id[ID_MATCH_ID_MAX], struct err *e)
 {
@@ -69,11 +74,14 @@ static int id_match_search(struct api_call *a, const struct target *t, const cha
 	return id_match_take(id, ret_id, e) < 0 ? -1 : 1;
 }
 
+/* 404: no such id. 400: the server does not take the word for an id. */
 static bool is_unknown(const struct api_call *a)
 {
 	return a->status == 404 || a->status == 400;
 }
 
+/* The word itself first, which costs one request and is the usual case of scripts. Then a search
+ * among running sessions, then among ended ones. The server's own refusal is kept for the end. */
 int id_match_session(struct api_call *a, const char *word, char ret_id[ID_MATCH_ID_MAX],
 		     struct err *e)
 {
@@ -126,6 +134,8 @@ static int find_last(struct api_call *a, const char *session, char ret_id[ID_MAT
 	return id_match_take(id, ret_id, e);
 }
 
+/* A full id, or a beginning within the session. Without a word the last one is meant, as in
+ * `cordon logs ID`. */
 int id_match_execution(struct api_call *a, const char *session, const char *word,
 		       char ret_id[ID_MATCH_ID_MAX], struct err *e)
 {

@@ -9,6 +9,10 @@
 #include "lib/base/fd_std.h"
 #include "lib/base/similar.h"
 
+/* ---- the table of verbs. Each verb is a struct in a file verb_*.c, with its options, help and
+ * examples. `cordon` itself (src/cmd/main.c) starts this program for every verb that it does not
+ * know, so `cordon VERB` is one command for users. */
+
 #define GROUP_MAX 16
 
 /* The order of the list that `cordon --help` prints. */
@@ -46,6 +50,7 @@ static const struct synonym {
 	{ "copy", "cp" },
 };
 
+/* Called once for each verb of a group, in its order. */
 typedef void on_verb(const struct verb *v, void *arg);
 
 static void each_verb(const struct client_group *g, on_verb *on, void *arg)
@@ -54,12 +59,14 @@ static void each_verb(const struct client_group *g, on_verb *on, void *arg)
 		on(g->verbs[k], arg);
 }
 
+/* `run` exists in both programs. Here it is the one with a server. */
 static void print_verb(const struct verb *v, void *to)
 {
 	(void)fprintf(to, "  cordon %-9s %s\n", v == &verb_run ? "run --server" : v->name,
 		      v->summary);
 }
 
+/* For `cordon --help`, which prints the verbs of both programs one after the other. */
 static int client_list(FILE *to)
 {
 	for (size_t i = 0; i < COUNT(groups); i++) {
@@ -75,6 +82,7 @@ static int client_list(FILE *to)
 	return 0;
 }
 
+/* All verbs in one list. The room is that of full groups. */
 struct all {
 	const struct verb *verbs[COUNT(groups) * GROUP_MAX];
 	size_t n;
@@ -111,6 +119,8 @@ static int client_complete(const struct all *all, int argc, char **argv)
 
 #define SECTION(title, rows) options_man_section(title, rows, COUNT(rows), stdout)
 
+/* Sections of the manual page that belong to no verb. They are tables here, so that the page and
+ * the help come from one place. */
 static void man_sections(void)
 {
 	static const char *const examples[][2] = {
@@ -170,6 +180,8 @@ static void man_sections(void)
 	SECTION("SEE ALSO", see_also);
 }
 
+/* A synonym counts before a similar word: `cordon delete` means rm and not a misspelt verb.
+ * Verbs of the other program are offered for misspellings of them. */
 static int client_unknown(const struct all *all, const char *word)
 {
 	struct similar s = { .word = word };
@@ -198,6 +210,8 @@ static int client_finish(int code)
 	return code == 0 ? ARGS_FAILED : code;
 }
 
+/* The order of the tests: verbs, the manual page, completion, help. SIGPIPE is ignored, so a
+ * reader that has gone shows as an error of the write. */
 int main(int argc, char **argv)
 {
 	struct all all = all_verbs();

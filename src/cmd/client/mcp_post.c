@@ -10,9 +10,14 @@
 #include "lib/base/io.h"
 #include "lib/mcp/server/mcp_write.h"
 
+/* ---- lines of the client. Several processes write to the same standard output, one for each
+ * message, so a lock makes each line whole. MCP over stdio is one JSON object in a line. */
+
 #define MESSAGE_MAX (16U << 20)
+/* "=?base64?", the coded name, "?=" and a NUL. */
 #define NAME_CODED (BASE64_LENGTH(MCP_NAME_MAX) + 16)
 
+/* For messages of the server, which may quote a cell. */
 static const struct json_tree_limits limits = { .bytes = MESSAGE_MAX,
 						.values = 1U << 18,
 						.depth = 64 };
@@ -28,6 +33,8 @@ static int mcp_post_lock(int fd, short type, struct err *e)
 	return 0;
 }
 
+/* The lock is held for one line only, so a slow process does not keep others from writing for
+ * long. */
 int mcp_post_line(int lock_fd, const char *line, size_t n, struct err *e)
 {
 	struct err unlocked;
@@ -105,6 +112,8 @@ static int copy_message(const struct mcp_request *q, const char *text, size_t n,
 	return done;
 }
 
+/* Every event is a message: notifications, requests of the server, and the answer. The stream
+ * ends with the answer. */
 static int copy_stream(struct client *c, const struct mcp_request *q, int lock_fd, struct err *e)
 {
 	struct client_event event;
@@ -120,7 +129,8 @@ static int copy_stream(struct client *c, const struct mcp_request *q, int lock_f
 	return n < 0 ? -1 : got;
 }
 
-/* 1: the answer came. 0: none, and none was due, or the call was cancelled. -1. */
+/* 1: the answer came. 0: none, and none was due, or the call was cancelled. -1. The server
+ * chooses between one JSON object and a stream of events. */
 static int copy_answer(struct client *c, const struct mcp_request *q, int lock_fd, struct err *e)
 {
 	OWN_MEM char *text = NULL;
@@ -157,6 +167,8 @@ static void header_name(struct json_span name, char ret[NAME_CODED])
 	(void)snprintf(ret + strlen(ret), NAME_CODED - strlen(ret), "?=");
 }
 
+/* The headers of both protocol eras. The modern one repeats method and name as headers. The
+ * former one has a session id, which the initialize request does not have yet. */
 static int send_message(struct api_call *a, const struct mcp_request *q, const char *line, size_t n,
 			const char *session, struct err *e)
 {
@@ -190,6 +202,8 @@ static int send_message(struct api_call *a, const struct mcp_request *q, const c
 	return client_send(a->client, &r, e);
 }
 
+/* A failure must become an answer, because the client waits for one by the request's id. stderr
+ * gets it as well, for the person who started the client. */
 int mcp_post(const struct args_common *o, const struct mcp_request *q, const char *line, size_t n,
 	     const char *session, int lock_fd, struct err *e)
 {

@@ -4,6 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+/* ---- reading members. No function here fails: a server of another version may leave out a
+ * member or give another type, and a table then shows a dash and not an error. */
+
 const char *member_text(const json_t *object, const char *name, const char *otherwise)
 {
 	const char *text = json_string_value(json_object_get(object, name));
@@ -11,6 +14,8 @@ const char *member_text(const json_t *object, const char *name, const char *othe
 	return text == NULL ? otherwise : text;
 }
 
+/* Fractions lose their part behind the point. Negative numbers count as missing. The bound keeps
+ * the conversion defined. */
 uint64_t member_number(const json_t *object, const char *name, uint64_t otherwise)
 {
 	const json_t *v = json_object_get(object, name);
@@ -29,6 +34,8 @@ bool member_bool(const json_t *object, const char *name)
 	return json_is_true(json_object_get(object, name));
 }
 
+/* The empty array is made once and shared. Without memory it is NULL, which jansson's functions
+ * take for empty. */
 const json_t *member_group(const json_t *object, const char *name)
 {
 	static json_t *none;
@@ -52,6 +59,8 @@ static int member_digits(const char *text, size_t n)
 	return value;
 }
 
+/* The form is checked by its digits and signs first, so the numbers cannot be negative or too
+ * long. Fractions have three digits or are absent. */
 int64_t member_parse_time(const char *text)
 {
 	static const char form[] = "dddd-dd-ddTdd:dd:dd";

@@ -16,6 +16,8 @@
 #define DEPTH_MAX 64 /* the server's limit */
 #define SKIPPED 3    /* exit status of the child */
 
+/* One walk over a directory. path is relative to its top, grows with each level and is cut again
+ * behind it. */
 struct pack {
 	int to;
 	bool skipped;
@@ -25,6 +27,7 @@ struct pack {
 	char path[TAR_HEAD_PATH_MAX];
 };
 
+/* For padding, the end marker, and files that became shorter. */
 static int put_zeros(struct pack *p, uint64_t len, struct err *e)
 {
 	static const char zeros[65536];
@@ -36,6 +39,8 @@ static int put_zeros(struct pack *p, uint64_t len, struct err *e)
 	return 0;
 }
 
+/* A head that does not fit into ustar gets a pax header before it. Owners are left out: the
+ * server gives all to the session's user. */
 static int put_head(struct pack *p, const struct tar_head *h, struct err *e)
 {
 	static struct tar_head pax = { .type = TAR_HEAD_PAX, .mode = 0644, .path = "PaxHeader" };
@@ -54,6 +59,7 @@ static int put_head(struct pack *p, const struct tar_head *h, struct err *e)
 	return io_write_all(p->to, block, sizeof(block), e);
 }
 
+/* An entry that cannot be packed is named and left out. The rest is still useful. */
 static int pack_skip(struct pack *p, const char *why)
 {
 	p->skipped = true;
@@ -63,7 +69,9 @@ static int pack_skip(struct pack *p, const char *why)
 	return 0;
 }
 
-/* A file that shrinks in the meantime is filled up with zeros, as tar(1) does. */
+/* A file that shrinks in the meantime is filled up with zeros, as tar(1) does: its length stands
+ * in the head already. One that grows is cut at that length. O_NONBLOCK keeps a FIFO in the
+ * place of the file from blocking. */
 static int put_file(struct pack *p, int dir, const char *name, struct tar_head *h, struct err *e)
 {
 	static char buffer[65536];
@@ -97,6 +105,7 @@ static int put_file(struct pack *p, int dir, const char *name, struct tar_head *
 
 static int put_directory(struct pack *p, int fd, unsigned depth, struct err *e);
 
+/* Links are packed as links and never followed, so nothing outside of the directory is read. */
 static int put_entry(struct pack *p, int dir, const char *name, unsigned depth, struct err *e)
 {
 	static struct tar_head h;
@@ -131,7 +140,8 @@ static int put_entry(struct pack *p, int dir, const char *name, unsigned depth, 
 	return put_head(p, &h, e);
 }
 
-/* Take fd. */
+/* Take fd. The order is that of readdir(), so two archives of the same files may differ in their
+ * order. */
 static int put_directory(struct pack *p, int fd, unsigned depth, struct err *e)
 {
 	size_t at = strlen(p->path);
@@ -161,6 +171,7 @@ static int put_directory(struct pack *p, int fd, unsigned depth, struct err *e)
 	return result;
 }
 
+/* In the child. Its messages go to stderr at once. The status tells the parent the rest. */
 static void NORETURN write_archive(int dir, int to)
 {
 	static struct pack p;
@@ -177,6 +188,7 @@ static void NORETURN write_archive(int dir, int to)
 	_exit(p.skipped ? SKIPPED : 0);
 }
 
+/* In this process, for archives that go to memory or a file and cannot block. */
 int pack_write(int to, const char *dir, pack_fn *keeps, void *arg, uint64_t *ret_files,
 	       struct err *e)
 {
@@ -192,6 +204,8 @@ int pack_write(int to, const char *dir, pack_fn *keeps, void *arg, uint64_t *ret
 	return 0;
 }
 
+/* In a child, because the request reads the pipe while the archive grows. The descriptors are
+ * close-on-exec, and the child executes nothing. */
 int pack_start(const char *dir, pid_t *ret_child, struct err *e)
 {
 	int ends[2];
@@ -214,6 +228,7 @@ int pack_start(const char *dir, pid_t *ret_child, struct err *e)
 	return TAKE_FD(from);
 }
 
+/* SKIPPED is a success with exceptions. */
 int pack_end(pid_t child, bool *ret_skipped, struct err *e)
 {
 	int status = 0;

@@ -7,9 +7,12 @@
 #include "lib/base/clock.h"
 #include "lib/base/units.h"
 
+/* A short transfer prints nothing. */
 #define FIRST_MS 700
 #define EACH_MS 100
 
+/* The clock starts here. Without a terminal on stderr nothing is ever printed, and no clock is
+ * read later. */
 void progress_init(struct progress *p, const char *name, uint64_t total)
 {
 	*p = (struct progress){ .name = name, .total = total, .start_ns = clock_now_ns() };
@@ -17,6 +20,8 @@ void progress_init(struct progress *p, const char *name, uint64_t total)
 	p->wanted = isatty(STDERR_FILENO) == 1;
 }
 
+/* Without a known length there is no percentage. More bytes than announced count as an unknown
+ * length. */
 void progress_format(const struct progress *p, uint64_t elapsed_ms, char *ret, size_t cap)
 {
 	uint64_t rate = p->done * 1000 / (elapsed_ms == 0 ? 1 : elapsed_ms);
@@ -34,6 +39,7 @@ void progress_format(const struct progress *p, uint64_t elapsed_ms, char *ret, s
 		       (unsigned)((double)p->done * 100 / (double)p->total), each, left);
 }
 
+/* Called for each piece. The line is drawn again ten times a second at most. */
 void progress_add(struct progress *p, size_t bytes)
 {
 	uint64_t now;

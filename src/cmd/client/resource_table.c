@@ -23,6 +23,7 @@ static const json_t *find_member(const json_t *item, const char *name)
 	return json_object_get(json_object_getn(item, name, (size_t)(dot - name)), dot + 1);
 }
 
+/* The API's names of moments end in _at. */
 static bool is_time(const char *name)
 {
 	size_t n = strlen(name);
@@ -41,6 +42,7 @@ static void format_time(const json_t *item, const char *name, char ret[CELL_MAX]
 		show_span(at > now ? at - now : now - at, ret, CELL_MAX);
 }
 
+/* The name of the member decides the form, so a table needs no column types. */
 static void add_member(struct columns *t, const json_t *item, const char *name)
 {
 	const json_t *value = find_member(item, name);
@@ -56,6 +58,7 @@ static void add_member(struct columns *t, const json_t *item, const char *name)
 	columns_add(t, "%s", text);
 }
 
+/* heads and names have n elements each. Missing members become "-". */
 void resource_table_print(const char *const *heads, const char *const *names, size_t n,
 			  const json_t *items)
 {
@@ -68,6 +71,8 @@ void resource_table_print(const char *const *heads, const char *const *names, si
 	columns_print(&t, SIZE_MAX, 0, stdout);
 }
 
+/* For people the rows may be shortened. JSON has them as the server sent them, in one object
+ * even if they came in pages. */
 int resource_table_list(const struct args_common *common, struct api_call *a,
 			const struct resource_table *r, struct err *e)
 {
@@ -91,6 +96,7 @@ int resource_table_list(const struct args_common *common, struct api_call *a,
 	return 0;
 }
 
+/* The name is escaped in the path, so it may have any characters. */
 int resource_table_remove(struct api_call *a, const char *path, const char *name, struct err *e)
 {
 	struct target t;
@@ -100,6 +106,7 @@ int resource_table_remove(struct api_call *a, const char *path, const char *name
 	return api_call_json(a, "DELETE", &t, NULL, NULL, e);
 }
 
+/* `--json` without an answer prints nothing. */
 void resource_table_show(const struct args_common *common, const json_t *answer, const char *member)
 {
 	if (common->json && answer != NULL) {
@@ -112,6 +119,8 @@ void resource_table_show(const struct args_common *common, const json_t *answer,
 
 /* ---- verbs with a second word */
 
+/* The number of words decides together with the name, so one name may have two rows with
+ * different forms. */
 static const struct subverb *resource_table_find(const struct subverb *table, size_t n,
 						 const struct args_words *words)
 {
@@ -172,6 +181,7 @@ static int send_row(const struct verb *v, const struct subverb *row, const void 
 	return 0;
 }
 
+/* A row has one of list, method, run_two and run, looked for in this order. */
 static int run_row(const struct verb *v, const struct subverb *row, const void *fields,
 		   struct api_call *a, const struct args_words *words, struct err *e)
 {
@@ -184,6 +194,8 @@ static int run_row(const struct verb *v, const struct subverb *row, const void *
 	return row->run(fields, a, words->at[1], e);
 }
 
+/* The command line is checked before any connection. An error about a file of the user is told
+ * apart from a wrong option by reads_files. */
 int subverb_run(const struct verb *v, const struct subverb *table, size_t n, int argc, char **argv,
 		void *fields)
 {

@@ -11,6 +11,7 @@
 #include "lib/base/rand.h"
 #include "lib/base/zeros.h"
 
+/* Zeros are looked for in blocks of the usual size of file systems. */
 #define BLOCK 4096
 
 /* The directory of the target. */
@@ -25,6 +26,8 @@ static void folder_of(const char *target, char *ret, size_t cap)
 			       target);
 }
 
+/* The name of the part has a random ending, so two downloads of one file do not disturb each
+ * other. O_TMPFILE is not known to every file system. */
 int saved_file_open(struct saved_file *f, const char *target, struct err *e)
 {
 	char folder[PATH_MAX], id[RAND_ID_MAX];
@@ -46,6 +49,7 @@ int saved_file_open(struct saved_file *f, const char *target, struct err *e)
 	return 0;
 }
 
+/* A hole is made by seeking. Its bytes read as zeros. */
 int saved_file_put(int fd, const void *bytes, size_t n, struct err *e)
 {
 	const uint8_t *at = bytes;
@@ -65,12 +69,15 @@ int saved_file_put(int fd, const void *bytes, size_t n, struct err *e)
 	return 0;
 }
 
+/* Pieces may have any length. length counts all bytes, also those of holes. */
 int saved_file_write(struct saved_file *f, const void *bytes, size_t n, struct err *e)
 {
 	f->length += n;
 	return saved_file_put(f->fd, bytes, n, e);
 }
 
+/* The length first, since a hole at the end is not in the file yet. linkat() cannot replace a
+ * file, so the link gets the name of the part and is then renamed. */
 int saved_file_commit(struct saved_file *f, mode_t mode, struct err *e)
 {
 	char link[64];

@@ -18,6 +18,8 @@
 #define UUID_TEXT 37
 #define TIME_TEXT 32
 
+/* Digests are written as ALGORITHM:HEX by the server. Both documents have names of their own for
+ * the algorithms. */
 static const struct {
 	const char *ours, *cyclonedx, *spdx;
 	size_t digits;
@@ -34,6 +36,7 @@ bool sbom_form_read(const char *text, enum sbom_form *ret)
 	return *ret == SBOM_SPDX || *text == '\0' || strcmp(text, "cyclonedx") == 0;
 }
 
+/* Rows without a download are refusals and names that were only looked up. */
 static bool is_downloaded(const json_t *row)
 {
 	return member_number(row, "downloads", 0) > 0;
@@ -54,7 +57,8 @@ static int digest_of(const char *text, const char **ret_hex)
 	return -1;
 }
 
-/* The downloads of the package: names and digests of files. Owned by the caller. */
+/* The downloads of the package: names and digests of files. Owned by the caller. A row without
+ * the member `files` has one file, whose digest counts only if the result is "downloaded". */
 static json_t *files_of(const json_t *row)
 {
 	json_t *files = json_object_get(row, "files");
@@ -67,6 +71,7 @@ static json_t *files_of(const json_t *row)
 	return json_pack("{s:s}", member_text(row, "file", ""), checksum);
 }
 
+/* An ecosystem that this program does not know is treated as git. */
 static void purl_of(const json_t *row, char ret[PURL_MAX])
 {
 	const char *word = member_text(row, "ecosystem", "");
@@ -76,7 +81,8 @@ static void purl_of(const json_t *row, char ret[PURL_MAX])
 	purl_write(eco, member_text(row, "name", ""), member_text(row, "version", ""), ret);
 }
 
-/* A file of any host: its name is only a claim. */
+/* A file of any host: its name is only a claim. Such a file gets no purl, since that would name
+ * a package of a registry. */
 static bool is_direct(const json_t *row)
 {
 	return member_text(row, "registry", "")[0] == '\0';
@@ -122,12 +128,16 @@ static void write_now(char ret[TIME_TEXT])
 	(void)strftime(ret, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
 }
 
-/* ---- CycloneDX */
+/* ---- CycloneDX
+ *
+ * A component has what the format knows: name, version, purl and digest. The rest are properties
+ * with the prefix "cordon:". */
 
 static const char *const details[] = { "ecosystem",   "registry", "file",	  "size",
 				       "released_at", "first_at", "install_code", "cache",
 				       "expected",    "verified", "execution_id" };
 
+/* Empty members are left out. The caller takes the list over. */
 static json_t *properties_of(const json_t *row)
 {
 	json_t *list = json_array();
@@ -159,6 +169,7 @@ static json_t *properties_of(const json_t *row)
 	return list;
 }
 
+/* A digest that cannot be read is left out, and the document stays valid. */
 static void add_hash(json_t *component, const char *checksum)
 {
 	const char *hex;
@@ -199,6 +210,7 @@ static void add_files(json_t *component, const json_t *row, const char *ref)
 	(void)json_object_set_new(component, "components", list);
 }
 
+/* The reference is unique in the document, because the number of the row is in it. */
 static json_t *component_of(const json_t *row)
 {
 	char purl[PURL_MAX], ref[PURL_MAX + 24];
@@ -219,6 +231,8 @@ static json_t *component_of(const json_t *row)
 	return c;
 }
 
+/* One serial number for a session, so that a later document replaces an earlier one. The time is
+ * that of the call. */
 static json_t *make_cyclonedx(const char *session, const json_t *packages)
 {
 	json_t *components = json_array();
@@ -239,7 +253,9 @@ static json_t *make_cyclonedx(const char *session, const json_t *packages)
 			 components);
 }
 
-/* ---- SPDX */
+/* ---- SPDX
+ *
+ * SPDX wants a statement where nothing is known: NOASSERTION. Cordon knows no licences. */
 
 static json_t *spdx_package(const json_t *row, const char *id, const char *file,
 			    const char *checksum)
@@ -281,7 +297,8 @@ static json_t *spdx_package(const json_t *row, const char *id, const char *file,
 	return p;
 }
 
-/* SPDX has one file for a package: each file of a version is a package. */
+/* SPDX has one file for a package: each file of a version is a package, and the document
+ * describes each. */
 static void add_spdx(const json_t *row, json_t *list, json_t *relations)
 {
 	OWN_JSON *files = files_of(row);

@@ -1,3 +1,6 @@
+/* Everything that a server or cell may have named goes through these functions before a terminal
+ * shows it. A control sequence in a name could otherwise change the screen, or even type
+ * commands. */
 #include "cmd/client/show.h"
 
 #include <string.h>
@@ -5,7 +8,7 @@
 
 #include "lib/base/utf8.h"
 
-/* The number of a character of two or three bytes. */
+/* The number of a character of two or three bytes. Control characters have no more. */
 static unsigned number_of(const uint8_t *c, size_t n)
 {
 	return n == 2 ? (c[0] & 0x1fU) << 6 | (c[1] & 0x3fU)
@@ -30,6 +33,7 @@ static size_t show_one(const uint8_t *p, size_t n, char ret[8])
 	return len > 0 ? (size_t)len : 0;
 }
 
+/* The columns are counted in characters. Wide characters count as one. */
 size_t show_escape(const char *text, char *ret, size_t cap)
 {
 	size_t left = strlen(text), columns = 0, at = 0;
@@ -80,6 +84,8 @@ void show_lines(const char *text, FILE *to)
 	}
 }
 
+/* The unit grows with the time, so the text is short and never exact. 99 s is shown as seconds,
+ * 100 s as minutes. */
 void show_span(int64_t ms, char *ret, size_t cap)
 {
 	long long s = ms / 1000;

@@ -7,6 +7,7 @@
 #include "lib/base/own.h"
 #include "lib/base/units.h"
 
+/* Names grow with the depth of objects. A member below the bound is cut and still shown. */
 #define NAME_MAX_BYTES 160
 #define PREFIX_MAX 100 /* objects below a longer name are printed as one value */
 
@@ -22,7 +23,8 @@ static void show_json_cut(char *name, const char *ending)
 	name[strlen(name) - strlen(ending)] = '\0';
 }
 
-/* Return false for a value without a unit. */
+/* Return false for a value without a unit. The ending of the name goes away, because the value
+ * then has its unit. */
 static bool with_unit(char *name, const json_t *value, char *ret, size_t cap)
 {
 	long long n = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -56,6 +58,7 @@ static void print_one(char *name, const json_t *value, FILE *to)
 	(void)fputc('\n', to);
 }
 
+/* One line for each value, with the names of the objects around it before. */
 static void print_below(const json_t *object, const char *prefix, FILE *to)
 {
 	const char *key;
@@ -79,6 +82,8 @@ void show_tree(const json_t *object, FILE *to)
 	print_below(object, "", to);
 }
 
+/* Valid JSON in both forms. DEL and the control characters from U+0080 to U+009F are escaped
+ * here, because JSON allows them in a text. */
 void show_json(const json_t *j, bool indented, FILE *to)
 {
 	OWN_MEM char *text =
@@ -110,6 +115,7 @@ static void add_value(const json_t *value, const char *key, char *ret, size_t ca
 		       key[0] == '\0' ? "" : "=", text == NULL ? "?" : text);
 }
 
+/* Objects inside are written as JSON. */
 void show_json_pairs(const json_t *object, char *ret, size_t cap)
 {
 	const char *key;
@@ -122,6 +128,7 @@ void show_json_pairs(const json_t *object, char *ret, size_t cap)
 	}
 }
 
+/* The text is not escaped: columns_add() and show_text() do that. */
 void show_json_cell(const json_t *value, char *ret, size_t cap)
 {
 	ret[0] = '\0';

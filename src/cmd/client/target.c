@@ -5,6 +5,8 @@
 
 #include "lib/http/url.h"
 
+/* An id ends at the first colon, so a path may have more of them. Characters that no id has make
+ * it a local path. */
 bool session_path_split(const char *word, char *ret_id, size_t cap, const char **ret_path)
 {
 	size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
@@ -17,6 +19,7 @@ bool session_path_split(const char *word, char *ret_id, size_t cap, const char *
 	return true;
 }
 
+/* The name that a copy gets: that of the source, as cp(1) does. */
 bool session_path_name(const char *path, char *ret, size_t cap)
 {
 	size_t end = strlen(path), start;
@@ -33,6 +36,8 @@ bool session_path_name(const char *path, char *ret, size_t cap)
 	return strcmp(ret, ".") != 0 && strcmp(ret, "..") != 0;
 }
 
+/* Once a piece does not fit, `full` stays set, and target_text() reports it. So the callers need
+ * no checks between. */
 static void target_put(struct target *t, const char *text)
 {
 	size_t n = strlen(text);
@@ -56,6 +61,7 @@ static void put_escaped(struct target *t, const char *text)
 		t->n += (size_t)n;
 }
 
+/* base is a text of this program and is not escaped. */
 void target_init(struct target *t, const char *base)
 {
 	t->n = 0;
@@ -70,6 +76,7 @@ void target_part(struct target *t, const char *part)
 	put_escaped(t, part);
 }
 
+/* The name and the value are escaped, so a value may have '&' and '='. */
 void target_query(struct target *t, const char *name, const char *value)
 {
 	if (value == NULL)

@@ -28,6 +28,8 @@
 #include "lib/base/str.h"
 #include "lib/base/units.h"
 
+/* A template's name alone means the version with the tag `default`, so the printed name needs a
+ * tag only without that one. */
 static bool has_default(const json_t *tags)
 {
 	const json_t *tag;
@@ -56,7 +58,10 @@ void template_reference_print(const json_t *answer, const char *member)
 	(void)putchar('\n');
 }
 
-/* ---- the directory of a build on this machine: its files become the archives of COPY. */
+/* ---- the directory of a build on this machine: its files become the archives of COPY. The
+ * rules of .dockerignore hold for every COPY. Each COPY gets an archive of its own, named after
+ * its hash, so a step whose files did not change is found in the server's cache. The archive is
+ * in memory, not on this machine's disk. */
 
 struct build_context {
 	const char *dir;
@@ -67,7 +72,7 @@ struct build_context {
 
 #define BUILD_CONTEXT_PATHS_MAX 8192
 
-/* *ret is the caller's to free. */
+/* *ret is the caller's to free, also after a failure. The bound is that of a Dockerfile. */
 static int build_context_read(const char *path, char **ret, size_t *ret_len, struct err *e)
 {
 	ssize_t n;
@@ -82,7 +87,8 @@ static int build_context_read(const char *path, char **ret, size_t *ret_len, str
 	return 0;
 }
 
-/* The caller closes it in either case. dir is borrowed. */
+/* The caller closes it in either case. dir is borrowed. A directory without .dockerignore has no
+ * rules. */
 static int build_context_open(struct build_context *c, const char *dir, struct err *e)
 {
 	char path[BUILD_CONTEXT_PATHS_MAX];
@@ -108,6 +114,8 @@ static void build_context_close(struct build_context *c)
 	free(c->rules_text);
 }
 
+/* A pack_fn. A directory on the way to a match is kept, or the match would have no parent. An
+ * excluded directory stays if an exception may keep something in it. */
 static bool template_build_keeps(const char *path, bool is_dir, void *arg)
 {
 	const struct build_context *c = arg;
@@ -119,7 +127,7 @@ static bool template_build_keeps(const char *path, bool is_dir, void *arg)
 	       (is_dir && dockerignore_may_keep(c->rules));
 }
 
-/* The SHA-256 of an archive, also its name. */
+/* The SHA-256 of an archive, also its name. The descriptor is at its beginning again afterwards. */
 static int build_context_hash(int fd, char ret_hash[65], struct err *e)
 {
 	static uint8_t piece[65536];
@@ -139,7 +147,8 @@ static int build_context_hash(int fd, char ret_hash[65], struct err *e)
 	return 0;
 }
 
-/* The archive of a COPY in memory. */
+/* The archive of a COPY in memory. A pattern that fits no file is an error, as in Docker. The
+ * caller owns the descriptor. */
 static int build_context_pack(struct build_context *c, const char *source, struct err *e)
 {
 	OWN_FD fd = memfd_create("cordon-build", MFD_CLOEXEC);
@@ -170,8 +179,9 @@ static int build_context_check(const char *dir, const char *source, unsigned lin
 		       source);
 }
 
-/* ---- COPY --from: a file or directory of an earlier stage as an archive. A session is made from
- * the stage's template, its files are read as root, and the session is deleted. */
+/* ---- COPY --from: a file or directory of an earlier stage as an archive. A session is made
+ * from the stage's template, its files are read as root, and the session is deleted. The session
+ * has no network and runs no command, so nothing of the stage is executed for this. */
 
 static bool keep_all(const char *path, bool is_dir, void *arg)
 {
@@ -202,6 +212,8 @@ static int pack_file(struct api_call *a, const struct transfer_place *p, unsigne
 	return result;
 }
 
+/* The kind decides: a directory comes as the server's archive, a file is packed here. p->path is
+ * absolute, so it has a slash. */
 static int pack_place(struct api_call *a, const struct transfer_place *p, int to,
 		      char ret_source[NAME_MAX + 1], struct err *e)
 {
@@ -264,6 +276,7 @@ static int build_stage_pack(struct api_call *a, const char *template, const char
 #define NAME_TEXT_MAX 256
 #define FROM_TEMPLATE "cordon/" /* FROM cordon/NAME: a template of the server */
 
+/* The body is the archive, of known length. The descriptor stays the caller's. */
 static int template_build_upload(struct api_call *a, const char *build, const char *hash, int fd,
 				 struct err *e)
 {
@@ -296,7 +309,9 @@ static void stage_reference(const struct template_build *b, const struct dockerf
 		       d->number);
 }
 
-/* Upload the files of a COPY, and name the archive in the step. */
+/* Upload the files of a COPY, and name the archive in the step. For a file from a stage the
+ * source in the step becomes its name in the archive. The archive is not needed any more when
+ * this returns. */
 static int add_archive(struct api_call *a, const struct template_build *b, struct build_context *c,
 		       const char *build, const struct dockerfile_step *s, json_t *step,
 		       struct err *e)
@@ -324,6 +339,8 @@ static int add_archive(struct api_call *a, const struct template_build *b, struc
 	return 0;
 }
 
+/* One step in the server's form. COPY also uploads its files, so a large build sends them before
+ * it starts. */
 static int add_step(struct api_call *a, const struct template_build *b, struct build_context *c,
 		    const char *build, const struct dockerfile_step *s, json_t *steps,
 		    struct err *e)
@@ -348,6 +365,7 @@ static bool is_template(const char *from)
 	return strncmp(from, FROM_TEMPLATE, strlen(FROM_TEMPLATE)) == 0;
 }
 
+/* A step that the file does not have. */
 static int add_state(json_t *steps, const char *type, const char *value, struct err *e)
 {
 	return json_array_append_new(steps,
@@ -376,6 +394,8 @@ static int add_steps(struct api_call *a, const struct template_build *b, struct 
 	return dockerfile_has(d, "WORKDIR") ? 0 : add_state(steps, "WORKDIR", "/home/user", e);
 }
 
+/* The body of the build's start. FROM is one of three: a stage of this file, a template of the
+ * server (cordon/NAME), or an image of a registry. NULL with e set, else the caller owns it. */
 static json_t *make_recipe(struct api_call *a, const struct template_build *b,
 			   struct build_context *c, const struct dockerfile *d, const char *build,
 			   struct err *e)
@@ -414,8 +434,12 @@ static json_t *make_recipe(struct api_call *a, const struct template_build *b,
 	return recipe;
 }
 
-/* ---- the conversation */
+/* ---- the conversation
+ *
+ * A build has three requests: POST makes it and returns its id, PUT brings each archive, and the
+ * start gives the recipe. Then its log is asked for until its end. */
 
+/* The name and tags of the result and the machine of the build's session. Nothing is built yet. */
 static int template_build_request(struct api_call *a, const struct template_build *b, json_t **ret,
 				  struct err *e)
 {
@@ -440,6 +464,8 @@ static int template_build_request(struct api_call *a, const struct template_buil
 	return api_call_json(a, "POST", &t, body, ret, e);
 }
 
+/* On stderr, since stdout has the name of the template alone. Lines come from commands of the
+ * build, so they are escaped. */
 static void print_entries(const json_t *log)
 {
 	const json_t *entry;
@@ -452,6 +478,7 @@ static void print_entries(const json_t *log)
 	}
 }
 
+/* Set by SIGINT, read between two requests. The build is then cancelled at the server. */
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int sig)
@@ -471,6 +498,7 @@ static int template_build_cancel(struct api_call *a, const char *id, struct err 
 	return err_set(e, ERR_CONFLICT, "interrupted: the build was cancelled");
 }
 
+/* A stage has no result for the user. */
 static void print_end(const struct template_build *b, json_t *row)
 {
 	if (b->is_stage)
@@ -525,6 +553,7 @@ static int template_build_follow(struct api_call *a, const struct template_build
 	}
 }
 
+/* One stage, from the request for a build to its end. */
 static int template_build_run(struct api_call *a, const struct template_build *b,
 			      struct build_context *c, const struct dockerfile *d, struct err *e)
 {
@@ -550,7 +579,9 @@ static int template_build_run(struct api_call *a, const struct template_build *b
 	return template_build_follow(a, b, id, e);
 }
 
-/* The stages before this one, the first one first. */
+/* The stages before this one, the first one first, because a stage may begin with an earlier one
+ * or copy from it. Each becomes a version of the template under a tag of its own, without a
+ * start command. */
 static int run_stages(struct api_call *a, const struct template_build *b, struct build_context *c,
 		      const struct dockerfile *d, struct err *e)
 {
@@ -607,7 +638,7 @@ static int check_name(const char *name, struct err *e)
 	return 0;
 }
 
-/* Errors name the file given. */
+/* Errors name the file given. dockerfile_read() knows the text only and says "Dockerfile". */
 static void name_file(const struct template_build *b, struct err *e)
 {
 	static const char usual[] = "Dockerfile:";
@@ -621,6 +652,7 @@ static void name_file(const struct template_build *b, struct err *e)
 		"it failed before");
 }
 
+/* The stages' tags are removed in every case, so a failed build leaves no version behind. */
 int template_build(struct api_call *a, const struct template_build *b, struct err *e)
 {
 	struct build_context c = { 0 };

@@ -13,6 +13,10 @@
 #include "cmd/client/progress.h"
 #include "lib/base/str.h"
 
+/* ---- the interpreter. A template whose start command is the interpreter's server, on top of
+ * another template. With --science that other one is a Debian made on this machine, with
+ * Python's usual packages. */
+
 #define TEMPLATE_INTERPRETER_NAME_SIZE 256
 #define SUITE "bookworm"
 #define PROGRAM "/opt/cordon/bin/cordon-interpreter"
@@ -40,6 +44,8 @@ static int make_debian(struct api_call *a, const struct template_interpreter *t,
 	return 0;
 }
 
+/* The name follows from the base, if none is given. The interpreter restarts when it ends, and
+ * the template is ready when its own check succeeds. */
 int template_interpreter(struct api_call *a, const struct template_interpreter *t, json_t **ret,
 			 struct err *e)
 {
@@ -72,7 +78,8 @@ int template_interpreter(struct api_call *a, const struct template_interpreter *
 #define PACKAGES "ca-certificates,sudo" /* of every Debian: what sessions expect */
 #define CHANGED 1			/* tar(1): a file changed while it was read */
 
-/* Where the archive comes from: a file, or a program that writes it. */
+/* Where the archive comes from: a file, or a program that writes it. fd is owned. It is closed
+ * by send_archive(), and by the caller before that. */
 struct template_import_source {
 	int fd;
 	pid_t child;	  /* 0: none */
@@ -101,6 +108,8 @@ static int template_import_finish(struct template_import_source *s, struct err *
 	return 0;
 }
 
+/* A body source. At the end of input the program's exit status decides: a failure becomes an
+ * error of the body, and the request breaks off in the middle. */
 static ssize_t template_import_feed(void *arg, void *buf, size_t cap, struct err *e)
 {
 	struct template_import_source *s = arg;
@@ -137,8 +146,12 @@ static int template_import_start(struct template_import_source *s, char *const a
 	return 0;
 }
 
-/* ---- the request */
+/* ---- the request
+ *
+ * The archive is the body and the properties are in the query, so the server can begin to unpack
+ * before it has all. */
 
+/* Success has an object. The caller owns it. */
 static int answer_of(struct api_call *a, json_t **ret, struct err *e)
 {
 	OWN_MEM char *text = NULL;
@@ -206,6 +219,9 @@ static void default_name(const char *path, char ret[NAME_SIZE])
 			*c = (char)(*c + ('a' - 'A'));
 }
 
+/* tar(1) keeps numeric owners, capabilities and user attributes, because the template is a root
+ * file system. It stays on one file system, so /proc and the like are left out. The words are
+ * arrays, because execvp() takes them as writable. */
 static int open_directory(const char *path, struct template_import_source *s, struct err *e)
 {
 	char dir[4096];
@@ -237,6 +253,8 @@ static int open_directory(const char *path, struct template_import_source *s, st
 	return 0;
 }
 
+/* The name of a file or directory becomes the name of the template. A pipe has no length, and
+ * its end is the end of the body. */
 int template_import(struct api_call *a, const struct template_import *t, const char *path,
 		    json_t **ret, struct err *e)
 {
@@ -260,6 +278,8 @@ int template_import(struct api_call *a, const struct template_import *t, const c
 	return send_archive(a, t, t->name != NULL ? t->name : name, &s, len, ret, e);
 }
 
+/* One word of small letters: it becomes an argument of mmdebstrap and must not look like an
+ * option. */
 static bool is_suite(const char *text)
 {
 	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-");
@@ -286,6 +306,8 @@ static int check_key(struct api_call *a, struct err *e)
 	return api_call_json(a, "GET", &t, NULL, NULL, e);
 }
 
+/* mmdebstrap writes the archive into a temporary file, which is sent when it is whole. The key
+ * is checked first, because the download takes minutes. */
 int template_import_debian(struct api_call *a, const struct template_import *t, const char *suite,
 			   const char *include, const char *mirror, json_t **ret, struct err *e)
 {

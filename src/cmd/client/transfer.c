@@ -38,9 +38,13 @@ struct unpack_count {
 	uint64_t files, directories, links, skipped;
 };
 
+/* Every directory below the target is opened with these flags: neither "..", nor a link, nor a
+ * link of /proc can lead outside. */
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+/* Components of one path. */
 #define PARTS_MAX 128
 
+/* One archive on its way to files. mask is the umask of the caller, which the modes respect. */
 struct unpack {
 	int top;
 	unpack_read_fn *read;
@@ -49,6 +53,8 @@ struct unpack {
 	mode_t mask;
 };
 
+/* Short reads are usual on a network. The end of input within an entry is an error, so a cut
+ * archive is never taken for a whole one. */
 static int read_exactly(struct unpack *u, void *ret, size_t len, struct err *e)
 {
 	for (size_t at = 0; at < len;) {
@@ -79,7 +85,9 @@ static int read_body(struct unpack *u, uint64_t size, int fd, struct err *e)
 	return read_exactly(u, buffer, tar_head_padding(size), e);
 }
 
-/* 1: *ret is an entry. 0: the end marker. */
+/* 1: *ret is an entry. 0: the end marker. A pax header replaces fields of the entry behind it.
+ * Only one is accepted for an entry, and its size is bounded. Directories and links have no
+ * body. */
 static int next_entry(struct unpack *u, struct tar_head *ret, struct err *e)
 {
 	static char body[TAR_HEAD_PAX_MAX + TAR_HEAD_BLOCK];
@@ -122,7 +130,8 @@ static int transfer_step(int at, const char *name)
 }
 
 /* Take the path apart: open the directory of its last part (owned by the caller) and name that,
- * "" if there is none. The path is written to. */
+ * "" if there is none. The path is written to. Missing directories on the way are made, since an
+ * archive need not list them. */
 static int transfer_find(struct unpack *u, char *path, const char **ret_name, struct err *e)
 {
 	OWN_FD at = fcntl(u->top, F_DUPFD_CLOEXEC, 3);
@@ -150,6 +159,7 @@ static int transfer_find(struct unpack *u, char *path, const char **ret_name, st
 	return err_sys(e, "open the directory of an entry");
 }
 
+/* An existing directory is used and gets the mode of the entry. */
 static int unpack_make_directory(const struct unpack *u, int dir, const char *name,
 				 const struct tar_head *h, struct err *e)
 {
@@ -162,6 +172,8 @@ static int unpack_make_directory(const struct unpack *u, int dir, const char *na
 	return 0;
 }
 
+/* A file or link in the way is removed and never written through: it may be a link to somewhere
+ * else. A directory in the way is an error. */
 static int transfer_clear(int dir, const char *name, struct err *e)
 {
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
@@ -169,6 +181,8 @@ static int transfer_clear(int dir, const char *name, struct err *e)
 	return 0;
 }
 
+/* O_EXCL after the removal: what another program puts there in between is not followed. The mode
+ * comes last, so that a file is closed to others while it grows. */
 static int make_file(struct unpack *u, int dir, const char *name, const struct tar_head *h,
 		     struct err *e)
 {
@@ -189,6 +203,8 @@ static int make_file(struct unpack *u, int dir, const char *name, const struct t
 	return 0;
 }
 
+/* Entries of other kinds are counted and skipped. The body of each is read to its end in any
+ * case. */
 static int make_entry(struct unpack *u, struct tar_head *h, struct err *e)
 {
 	const char *name = "";
@@ -217,7 +233,8 @@ static int make_entry(struct unpack *u, struct tar_head *h, struct err *e)
 	return 0;
 }
 
-/* Extract below the directory top (borrowed). Files extracted before an error stay. */
+/* Extract below the directory top (borrowed). Files extracted before an error stay. umask(2) can
+ * be read only by setting it. */
 static int unpack_tree(int top, unpack_read_fn *read, void *arg, struct unpack_count *ret,
 		       struct err *e)
 {
@@ -253,6 +270,8 @@ static void place_target(struct target *t, const struct transfer_place *p, const
 	target_query(t, "user", p->user);
 }
 
+/* A missing file is a kind and no error. All other refusals are errors. Links are followed,
+ * because a copy means the file behind them. */
 int transfer_stat(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
 		  unsigned *ret_mode, struct err *e)
 {
@@ -274,6 +293,7 @@ int transfer_stat(struct api_call *a, const struct transfer_place *p, enum trans
 	return 0;
 }
 
+/* A body that shows its progress. */
 struct upload_source {
 	int fd;
 	struct progress progress;
@@ -293,6 +313,7 @@ static ssize_t transfer_feed(void *arg, void *buf, size_t cap, struct err *e)
 	return n;
 }
 
+/* The server's description of the written entry. *ret is NULL if there is none. */
 static int answer_of(struct api_call *a, json_t **ret, struct err *e)
 {
 	OWN_MEM char *text = NULL;
@@ -305,6 +326,8 @@ static int answer_of(struct api_call *a, json_t **ret, struct err *e)
 	return 0;
 }
 
+/* The mode of a regular file is sent, without setuid bits. Anything else that can be read has no
+ * length, and its body ends with its input. The caller closes fd. */
 int transfer_send_file(struct api_call *a, const struct transfer_place *p, int fd, const char *name,
 		       json_t **ret, struct err *e)
 {
@@ -334,6 +357,7 @@ int transfer_send_file(struct api_call *a, const struct transfer_place *p, int f
 	return result < 0 ? -1 : answer_of(a, ret, e);
 }
 
+/* An existing directory is no error. */
 static int make_directory(struct api_call *a, const struct transfer_place *p, struct err *e)
 {
 	OWN_JSON *body = json_object();
@@ -349,6 +373,9 @@ static int make_directory(struct api_call *a, const struct transfer_place *p, st
 	return api_call_json(a, "POST", &t, body, NULL, e);
 }
 
+/* The child packs while the request reads. Both have to succeed: an archive cut short by a
+ * failure of the child has no end marker, and the server refuses it. An error of the request
+ * counts first. */
 int transfer_send_tree(struct api_call *a, const struct transfer_place *p, const char *dir,
 		       json_t **ret, struct err *e)
 {
@@ -383,6 +410,8 @@ int transfer_send_tree(struct api_call *a, const struct transfer_place *p, const
 	return answer_of(a, ret, e);
 }
 
+/* The body of an answer, with the bound that the user gave. A cell can send a file of holes that
+ * is far larger than this machine's disk. */
 struct drain {
 	struct api_call *a;
 	uint64_t max; /* bytes that may come. 0: any number */
@@ -397,6 +426,7 @@ static int too_long(const char *name, uint64_t max, struct err *e)
 	return err_set(e, ERR_LIMIT, "%.150s: more than %s; --max-size allows more", name, text);
 }
 
+/* The bound is checked after each piece, because the length in the head is the server's word. */
 static ssize_t transfer_drain(void *arg, void *buf, size_t cap, struct err *e)
 {
 	struct drain *d = arg;
@@ -434,6 +464,7 @@ static int put_saved(void *to, const void *bytes, size_t n, struct err *e)
 	return saved_file_write(to, bytes, n, e);
 }
 
+/* Read all of the body, and give it to `put`. */
 static int drain_all(struct drain *d, const char *name, put_fn *put, void *to, struct err *e)
 {
 	static char buffer[65536];
@@ -463,6 +494,7 @@ static mode_t mode_of_answer(struct api_call *a)
 	return mode & 0777 & ~mask;
 }
 
+/* The target is replaced when all has arrived, and is untouched after an error. */
 static int transfer_save(struct drain *d, const char *to, struct err *e)
 {
 	struct saved_file f;
@@ -474,6 +506,7 @@ static int transfer_save(struct drain *d, const char *to, struct err *e)
 	return result;
 }
 
+/* Without a name the bytes go to stdout. An existing device or pipe is written to. */
 int transfer_get_file(struct api_call *a, const struct transfer_place *p, const char *to,
 		      struct err *e)
 {
@@ -509,6 +542,8 @@ int transfer_get_tar(struct api_call *a, const struct transfer_place *p, int to,
 	return drain_all(&d, p->path, put_fd, &to, e);
 }
 
+/* The directory is made before the request, so a name that cannot be used costs no transfer.
+ * Skipped entries are counted in one line. */
 int transfer_get_tree(struct api_call *a, const struct transfer_place *p, const char *to,
 		      struct err *e)
 {

@@ -3,7 +3,7 @@
 
 #include "cmd/client/api_call.h"
 
-/* One side of a copy in a session. */
+/* One side of a copy in a session. A file or directory of a session. All texts are borrowed. */
 struct transfer_place {
 	const char *session; /* full id */
 	const char *path;    /* as the server takes it: relative to the home of the user */

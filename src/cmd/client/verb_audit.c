@@ -40,6 +40,7 @@ static int wait_for_logs(struct api_call *a, struct err *e)
 		"former key when they have it");
 }
 
+/* The new key is printed before the wait, so that it is not lost if the wait is interrupted. */
 static int audit_rotate_run(const struct verb *v, const struct args_common *o)
 {
 	OWN_API_CALL a = { 0 };
@@ -66,6 +67,7 @@ static int audit_rotate_run(const struct verb *v, const struct args_common *o)
 	return wait_for_logs(&a, &e) < 0 ? args_fail(&e) : ARGS_OK;
 }
 
+/* The fields of all sub-verbs together. Each uses some and ignores the others. */
 struct audit_fields {
 	struct args_common common;
 	const char *tenant, *since, *quorum, *out;
@@ -108,6 +110,7 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* The second word is the file, if there is one. */
 static int run_verify(const struct audit_fields *f, const struct args_words *words)
 {
 	const struct audit_verify_options c = { .file = words->n > 1 ? words->at[1] : NULL,
@@ -147,6 +150,7 @@ static struct audit_admin admin_of(const struct audit_fields *f, const char *num
 				     .seq = number };
 }
 
+/* A table of the sub-verbs that are one request, with the number of words that each takes. */
 static int run_admin(const struct audit_fields *f, const struct args_words *words)
 {
 	static const struct {
@@ -200,6 +204,7 @@ static const struct sub {
 	{ "records", run_records },
 };
 
+/* The exit code is that of the sub-verb. verify and records have verdicts of their own. */
 static int audit_run(int argc, char **argv)
 {
 	static struct audit_fields f;

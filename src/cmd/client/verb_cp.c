@@ -12,6 +12,8 @@
 #include "cmd/client/transfer.h"
 #include "cmd/client/verbs.h"
 
+/* The bound protects this machine's disk from a session that sends without end. Copies into a
+ * session have the session's own limits. */
 struct cp_fields {
 	struct args_common common;
 	const char *user;
@@ -48,6 +50,8 @@ static int cp_into(const char *directory, const char *source, char *ret, size_t 
 	return 0;
 }
 
+/* As cp(1): a trailing slash or an existing directory takes the source under its name. Standard
+ * input has no name, so it becomes the target itself. */
 static int send_path(struct api_call *a, const struct transfer_place *asked, const char *from,
 		     json_t **ret, struct err *e)
 {
@@ -75,6 +79,7 @@ static int send_path(struct api_call *a, const struct transfer_place *asked, con
 	return fd < 0 ? err_sys(e, "%.150s", from) : transfer_send_file(a, &p, fd, from, ret, e);
 }
 
+/* The kind in the session decides between a file and a tree. A tree on stdout is an archive. */
 static int get_path(struct api_call *a, const struct transfer_place *p, const char *to,
 		    struct err *e)
 {
@@ -98,6 +103,7 @@ static int get_path(struct api_call *a, const struct transfer_place *p, const ch
 	return transfer_get_file(a, p, to, e);
 }
 
+/* The caller has checked that exactly one word names a session. */
 static int cp_copy(const struct cp_fields *f, const char *from, const char *to, json_t **ret,
 		   struct err *e)
 {
@@ -115,6 +121,7 @@ static int cp_copy(const struct cp_fields *f, const char *from, const char *to, 
 	return sends ? send_path(&a, &p, from, ret, e) : get_path(&a, &p, to, e);
 }
 
+/* Nothing is printed without --json. */
 static int cp_run(int argc, char **argv)
 {
 	static struct cp_fields f = { .max_size = MAX_SIZE };

@@ -9,6 +9,8 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
+/* The fields of one call. Rows with a member go into the body by themselves. The others are
+ * added by compose(). */
 struct create_fields {
 	struct args_common common;
 	struct create_options make;
@@ -75,6 +77,7 @@ static int add_mcp(json_t *body, const char *path, struct err *e)
 	return 0;
 }
 
+/* The parts of the body that need code: NULL with e set, else the caller owns the body. */
 static json_t *compose(const struct create_fields *f, struct err *e)
 {
 	OWN_JSON *body = create_body(&verb_create, f, &f->make, e);

@@ -11,6 +11,7 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
+/* The home of the user in every session. */
 #define HOME "/home/user"
 
 struct diff_fields {
@@ -26,7 +27,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-/* Is one of the path's parts excluded? */
+/* Is one of the path's parts excluded? Patterns match single parts, so a name excludes
+ * everything below it. */
 static bool is_excluded(const struct diff_fields *f, const char *path)
 {
 	while (*path != '\0') {
@@ -64,6 +66,7 @@ static bool is_wanted(const struct diff_fields *f, const struct args_words *word
 	return below && !is_excluded(f, path);
 }
 
+/* From the end, because an element that goes away moves those behind it. */
 static void leave_out(const struct diff_fields *f, const struct args_words *words, json_t *changes)
 {
 	for (size_t i = json_array_size(changes); i-- > 0;)
@@ -71,6 +74,8 @@ static void leave_out(const struct diff_fields *f, const struct args_words *word
 			(void)json_array_remove(changes, i);
 }
 
+/* Filters apply to the printed list only. The server's list has a bound, and stderr says if it
+ * was reached. */
 static int diff_run(int argc, char **argv)
 {
 	static struct diff_fields f;

@@ -62,6 +62,8 @@ static const struct option options[] = {
 #undef FIELD
 /* clang-format on */
 
+/* One export that runs. Four parts do the work: source reads a batch, sink delivers it, cursor
+ * remembers it, and calls counts the model calls in it. */
 struct exporting {
 	const struct export_fields *f;
 	struct api_call api;
@@ -75,6 +77,7 @@ struct exporting {
 	bool told;
 };
 
+/* A signal ends the pause early, which does no harm. */
 static void sleep_ms(uint64_t ms)
 {
 	const struct timespec t = { .tv_sec = (time_t)(ms / 1000),
@@ -83,7 +86,9 @@ static void sleep_ms(uint64_t ms)
 	(void)nanosleep(&t, NULL);
 }
 
-/* Wait before the next try, at least as long as the receiver wants. -1: it is to end. */
+/* Wait before the next try, at least as long as the receiver wants. -1: it is to end. The
+ * message comes once for each failure that lasts. The pause has a random part, so that many
+ * exports do not come back to a receiver at the same time. */
 static int wait_longer(struct exporting *x, uint64_t least_ms, const struct err *e)
 {
 	uint64_t now = clock_now_ns();
@@ -108,6 +113,7 @@ static int wait_longer(struct exporting *x, uint64_t least_ms, const struct err 
 	return 0;
 }
 
+/* Called after each success. The message comes only if one about a failure came before. */
 static void works_again(struct exporting *x)
 {
 	if (x->told)
@@ -123,7 +129,8 @@ static struct export_node node_of(const struct exporting *x)
 				     .version = CORDON_VERSION };
 }
 
-/* Until the receiver has the batch. */
+/* Until the receiver has the batch, or has refused it for good. Then the export ends with the
+ * cursor before the batch, so nothing is skipped. */
 static int export_deliver(struct exporting *x, struct err *e)
 {
 	const struct export_node node = node_of(x);
@@ -140,7 +147,8 @@ static int export_deliver(struct exporting *x, struct err *e)
 	return 0;
 }
 
-/* Metrics tell how it is now: those that could not be sent are not sent later. */
+/* Metrics tell how it is now: those that could not be sent are not sent later. Only a receiver
+ * that refuses them for good ends the export. */
 static int send_metrics(struct exporting *x, struct err *e)
 {
 	const struct export_node node = node_of(x);
@@ -159,7 +167,9 @@ static int send_metrics(struct exporting *x, struct err *e)
 	return -1;
 }
 
-/* 1: it is done. 0: to be called again. */
+/* 1: it is done. 0: to be called again. The order makes it safe to kill the program: read,
+ * deliver, and only then write the cursor. Calls are counted after the delivery, so a batch that
+ * is sent twice counts once. */
 static int export_turn(struct exporting *x, struct err *e)
 {
 	int got = export_source_next(&x->source, &x->cursor, e);
@@ -188,6 +198,7 @@ static int export_turn(struct exporting *x, struct err *e)
 	return 0;
 }
 
+/* Exactly one of the three was given. */
 static int open_sink(struct exporting *x, struct err *e)
 {
 	const struct export_fields *f = x->f;
@@ -199,6 +210,7 @@ static int open_sink(struct exporting *x, struct err *e)
 	return export_otlp_open(&x->sink, f->otlp, f->headers, f->otlp_ca, e);
 }
 
+/* The cursor comes first, because its lock keeps a second export away. */
 static int export_run(struct exporting *x, struct err *e)
 {
 	int done = 0;
@@ -218,6 +230,8 @@ static int export_run(struct exporting *x, struct err *e)
 	return done;
 }
 
+/* Spans need details of sessions and executions, which the key can read for its own tenant only.
+ * Accept is set for every request, because the audit log has other forms, too. */
 static int verb_export_run(int argc, char **argv)
 {
 	static struct export_fields f = {

@@ -10,6 +10,7 @@ struct key_fields {
 	struct option_list scopes;
 };
 
+/* One row for each option. Rows with a member are put into the body by compose_options(). */
 #define FIELD(name) offsetof(struct key_fields, name)
 
 /* clang-format off */
@@ -34,6 +35,8 @@ static const char *const names[] = { "id",	   "name",	 "prefix",	"scopes",
 				     "created_at", "expires_at", "last_used_at" };
 static const struct resource_table keys = { "/v1/keys", "keys", heads, names, COUNT(heads) };
 
+/* Defaults first, then options: a member that is given replaces its default. The key itself is
+ * in this answer only. */
 static int key_create(const void *fields, struct api_call *a, const char *unused, struct err *e)
 {
 	const struct key_fields *f = fields;

@@ -7,6 +7,7 @@
 #include "cmd/client/member.h"
 #include "cmd/client/verbs.h"
 
+/* A word of digits is a pid, any other word the beginning of an execution's id. */
 struct kill_fields {
 	struct args_common common;
 	const char *signal;
@@ -20,6 +21,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* Without a signal the execution ends with all its processes. With one only its first process
+ * gets the signal. */
 static int kill_one(const struct kill_fields *f, const struct args_words *words, struct err *e)
 {
 	OWN_API_CALL a = { 0 };

@@ -9,6 +9,7 @@
 #include "cmd/client/verbs.h"
 #include "lib/base/units.h"
 
+/* The answer comes after the removal, which takes long for large layers. */
 #define GC_MS 660000
 
 struct layers_fields {
@@ -73,6 +74,7 @@ static void print_removed(const json_t *answer)
 		     member_number(answer, "orphans", 0));
 }
 
+/* The numbers of `cordon gc`. */
 static int run_gc(int argc, char **argv)
 {
 	static struct layers_fields f;

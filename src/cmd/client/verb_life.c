@@ -15,6 +15,8 @@
 #define SESSIONS_MAX 100000
 #define FILES_MS 660000 /* for an answer: a session with many files takes a while */
 
+/* All verbs of the file share these fields. Each verb's table has only the options that it
+ * knows. */
 struct life_fields {
 	struct args_common common;
 	bool all, no_memory;
@@ -38,6 +40,7 @@ static const struct option rm_options[] = {
 };
 /* clang-format on */
 
+/* With --json the session after the change, else its id alone, so that a script can use it. */
 static void print_session(const struct life_fields *f, const char *id, const json_t *session)
 {
 	if (f->common.json && session != NULL)
@@ -48,7 +51,8 @@ static void print_session(const struct life_fields *f, const char *id, const jso
 	}
 }
 
-/* POST or DELETE at one session. action: NULL for the session itself. */
+/* POST or DELETE at one session. action: NULL for the session itself. The word may be the
+ * beginning of an id. The error names the session, because several may be given. */
 static int life_act(const struct life_fields *f, struct api_call *a, const char *word,
 		    const char *method, const char *action, const json_t *body, struct err *e)
 {
@@ -65,7 +69,7 @@ static int life_act(const struct life_fields *f, struct api_call *a, const char 
 	return 0;
 }
 
-/* Continue after a failure with the other sessions. */
+/* Continue after a failure with the other sessions. The exit code is that of the last failure. */
 static int act_on_all(const struct verb *v, int argc, char **argv, const char *action)
 {
 	static struct life_fields f;
@@ -140,6 +144,8 @@ const struct verb verb_reset = {
 	.run = run_reset,
 };
 
+/* The list is read first, so sessions that are created in between are left alone. To remove one
+ * that has ended in between is no error. */
 static int remove_all(const struct life_fields *f, struct api_call *a, struct err *e)
 {
 	OWN_JSON *list = NULL;
@@ -157,6 +163,7 @@ static int remove_all(const struct life_fields *f, struct api_call *a, struct er
 	return result;
 }
 
+/* --all and names exclude each other, so a misspelt command line never removes all. */
 static int run_rm(int argc, char **argv)
 {
 	static struct life_fields f;

@@ -19,6 +19,7 @@
 /* ---- cordon events and cordon watch: records of sessions, and changes of files in one session as
  * they happen. */
 
+/* The fields of events and watch. */
 struct verb_events_fields {
 	struct args_common common;
 	bool follow;
@@ -41,6 +42,8 @@ static const struct option watch_options[] = {
 };
 /* clang-format on */
 
+/* With --json the server's object. Otherwise words in a fixed order, "-" for a missing one, and
+ * the details as JSON. */
 static void verb_events_print_event(const void *arg, const json_t *event)
 {
 	const struct verb_events_fields *f = arg;
@@ -63,6 +66,8 @@ static void verb_events_print_event(const void *arg, const json_t *event)
 		(void)putchar('\n');
 }
 
+/* Events of the tenant or of one session. Past events come as pages, new ones as a stream, from
+ * the same position. */
 static int run_events(int argc, char **argv)
 {
 	static struct verb_events_fields f;
@@ -102,6 +107,7 @@ const struct verb verb_events = {
 	.run = run_events,
 };
 
+/* "ready" says that the watch has begun. It is of use to programs only. */
 static int take_change(void *arg, const struct follow_event *event, struct err *e)
 {
 	const struct verb_events_fields *f = arg;
@@ -123,6 +129,8 @@ static int take_change(void *arg, const struct follow_event *event, struct err *
 	return ferror(stdout) ? 1 : 0;
 }
 
+/* A watch cannot be continued, since changes during a break are lost. So a lost connection is an
+ * error and not a reconnection. */
 static int logs_watch(const struct verb_events_fields *f, const struct args_words *words,
 		      struct err *e)
 {
@@ -184,11 +192,13 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* To the descriptor in arg. */
 static int on_data(void *arg, const void *data, size_t len, struct err *e)
 {
 	return io_write_all(*(const int *)arg, data, len, e);
 }
 
+/* The stored bytes of one stream. "both" has them in the order of their arrival. */
 static int logs_fetch(struct api_call *a, const char *session, const char *id, const char *stream,
 		      int fd, struct err *e)
 {
@@ -225,6 +235,8 @@ static int print_results(struct api_call *a, const char *session, const char *id
 	return code;
 }
 
+/* Two descriptors of one terminal or file are the same file, and separate streams would lose
+ * their order there. */
 static bool same_file(int one, int other)
 {
 	struct stat a, b;
@@ -233,6 +245,7 @@ static bool same_file(int one, int other)
 	       a.st_ino == b.st_ino;
 }
 
+/* Output first, results last: the stored streams have no common order. */
 static int print_all(struct api_call *a, const struct logs_fields *f, const char *session,
 		     const char *id, struct err *e)
 {
@@ -248,6 +261,7 @@ static int print_all(struct api_call *a, const struct logs_fields *f, const char
 	return print_results(a, session, id, e);
 }
 
+/* Text as it is, other bytes decoded from base64. */
 static int write_event(const struct follow_event *event, int fd, struct err *e)
 {
 	const json_t *text = json_object_get(event->json, "text");
@@ -265,6 +279,8 @@ static int write_event(const struct follow_event *event, int fd, struct err *e)
 	return io_write_all(fd, bytes, (size_t)n, e);
 }
 
+/* An event has the name of its stream. "exit" may come before the last output, so it only marks
+ * that the end of the stream is the end. */
 static int print_event(void *arg, const struct follow_event *event, struct err *e)
 {
 	struct logs_fields *f = arg;
@@ -289,6 +305,7 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 	return 0;
 }
 
+/* The id of the execution is found first, also for one that has ended. */
 static int logs(struct logs_fields *f, const struct args_words *words, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
@@ -307,6 +324,7 @@ static int logs(struct logs_fields *f, const struct args_words *words, struct er
 	return follow_events(&a, &t, &o, print_event, f, e);
 }
 
+/* --json without --follow would have no object to print: the answer is bytes. */
 static int logs_run(int argc, char **argv)
 {
 	static struct logs_fields f;

@@ -21,6 +21,7 @@ struct ls_fields {
 	bool all, quiet;
 };
 
+/* Filters become part of the query, so the server selects and the pages stay short. */
 #define FIELD(name) offsetof(struct ls_fields, name)
 
 /* clang-format off */
@@ -80,6 +81,7 @@ static void show_left(const json_t *s, int64_t now, char ret[32])
 						   : "");
 }
 
+/* One row. The cells are in the order of the heads in print_sessions(). */
 static void add_session(struct columns *t, const json_t *s, int64_t now)
 {
 	int64_t created = member_time(s, "created_at");
@@ -117,6 +119,8 @@ static void print_sessions(const json_t *list)
 	columns_print(&t, SIZE_MAX, 0, stdout);
 }
 
+/* As add_session(). A limit that was hit is shown with the state and in red. Code has a language
+ * in place of a command. */
 static void add_execution(struct columns *t, const json_t *x, int64_t now)
 {
 	int64_t started = member_time(x, "started_at");
@@ -157,6 +161,8 @@ static void print_executions(const json_t *list)
 	columns_print(&t, SIZE_MAX, 0, stdout);
 }
 
+/* Without --state and --all only sessions that have not ended. Each pair of metadata is a member
+ * of the query. */
 static int add_filters(const struct ls_fields *f, struct target *t, struct err *e)
 {
 	if (f->state != NULL)
@@ -177,6 +183,7 @@ static int add_filters(const struct ls_fields *f, struct target *t, struct err *
 	return 0;
 }
 
+/* All rows are read before one is printed. *ret is owned by the caller. */
 static int ls_list(const struct ls_fields *f, const char *word, json_t **ret, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
@@ -197,6 +204,7 @@ static int ls_list(const struct ls_fields *f, const char *word, json_t **ret, st
 	return api_call_pages(&a, &t, "sessions", NULL, ROWS_MAX, ret, e);
 }
 
+/* For scripts: one id in a line. */
 static void print_ids(const json_t *items)
 {
 
@@ -215,6 +223,7 @@ static void print_json(const char *member, json_t *items)
 	show_json(page, true, stdout);
 }
 
+/* The same verb lists sessions or the executions of one. */
 static int ls_run(int argc, char **argv)
 {
 	static struct ls_fields f;

@@ -73,6 +73,7 @@ static const struct mcp_tool tools[] = { {
 } };
 /* clang-format on */
 
+/* The text for agents warns that output is data: a program in the cell could print instructions. */
 static const struct mcp_server server = {
 	.name = "cordon-run",
 	.version = CORDON_VERSION,
@@ -85,7 +86,11 @@ static const struct mcp_server server = {
 	.tools_ttl_ms = 300000,
 };
 
-/* ---- the command line */
+/* ---- the command line
+ *
+ * The command line of `cordon run` from the arguments of a call. They come from an agent, so
+ * each is one word with its option in front ("--cwd=..."): a value can never become another
+ * option. The command goes behind "--". */
 
 struct words {
 	const char *at[WORDS_MAX];
@@ -93,6 +98,7 @@ struct words {
 	struct buf texts; /* owned: the texts of the words. Never grows beyond its first size */
 };
 
+/* One word too many is dropped, and make_words() reports it at the end. */
 static void mcp_add(struct words *w, const char *word)
 {
 	if (w->n + 1 < WORDS_MAX)
@@ -110,6 +116,7 @@ static const char *mcp_keep(struct words *w, const char *before, struct json_spa
 	return w->texts.full ? NULL : (const char *)w->texts.data + at;
 }
 
+/* A name with '=' would only move the border between name and value. */
 static void add_env(struct words *w, const struct json_node *env)
 {
 	char name[256];
@@ -130,6 +137,8 @@ static void add_hosts(struct words *w, const struct json_node *hosts)
 		mcp_add(w, mcp_keep(w, "--allow=", v->text));
 }
 
+/* w->texts must not move, since w->at points into it. So its room is reserved at once, and a
+ * text beyond that sets `full`. */
 static int make_words(struct words *w, const struct json_node *arguments, struct err *e)
 {
 	struct json_span cwd = json_tree_get_text(arguments, "cwd");
@@ -162,6 +171,8 @@ static int make_words(struct words *w, const struct json_node *arguments, struct
 
 /* ---- the program */
 
+/* The running program with its pipes. input is borrowed from the message, ends keep the first
+ * and the last bytes of each stream. */
 struct child {
 	pid_t pid;
 	int in, out[2]; /* owned. -1: closed */
@@ -169,6 +180,8 @@ struct child {
 	struct text_ends ends[2];
 };
 
+/* In the child. The program beside this one is `cordon`. If the parent has died in between, the
+ * child ends as well, because PR_SET_PDEATHSIG came too late for it. */
 static NORETURN void exec_words(const struct words *w, pid_t parent, int in[2], int out[2][2])
 {
 	char path[PATH_MAX];
@@ -187,6 +200,7 @@ static NORETURN void exec_words(const struct words *w, pid_t parent, int in[2], 
 	_exit(125);
 }
 
+/* The pipes that stay open after an error end with this process, which handles one message. */
 static int mcp_start(struct child *c, const struct words *w, struct err *e)
 {
 	pid_t parent = getpid();
@@ -217,6 +231,8 @@ static void mcp_shut(int *fd)
 	*fd = -1;
 }
 
+/* A program that does not read its input must not block this one, so input is written in pieces
+ * that fit. */
 static void give_input(struct child *c)
 {
 	size_t part =
@@ -231,6 +247,7 @@ static void give_input(struct child *c)
 		mcp_shut(&c->in);
 }
 
+/* All output is read and counted. Only its beginning and its end are kept. */
 static void take_output(struct child *c, unsigned i)
 {
 	uint8_t bytes[TEXT_ENDS_PIECE];
@@ -272,6 +289,8 @@ static int mcp_serve(struct child *c)
 
 /* ---- the answer */
 
+/* The result in both forms that agents read: text, and an object that fits the tool's schema. A
+ * failed command is a result and no error of the tool. */
 static void write_result(struct json *j, const struct mcp_request *q, struct child *c, int code)
 {
 	static const char *const names[2] = { "stdout", "stderr" };
@@ -307,6 +326,8 @@ static void write_result(struct json *j, const struct mcp_request *q, struct chi
 	json_release(&s);
 }
 
+/* Arguments are checked against the schema first. A call that cannot start is an error of the
+ * tool, which the agent may read. */
 static void mcp_call(struct json *j, const struct mcp_request *q)
 {
 	struct child c = { .in = -1,
@@ -323,6 +344,8 @@ static void mcp_call(struct json *j, const struct mcp_request *q)
 	buf_release(&w.texts);
 }
 
+/* mcp_server_answer() handles the protocol itself. Only the call of a tool is left for this
+ * program. */
 static void mcp_answer(struct json *j, const struct mcp_request *q)
 {
 	struct mcp_fault f = { 0 };
@@ -364,6 +387,7 @@ static int mcp_local(const struct mcp_request *q, int lock_fd, struct err *e)
 	return done;
 }
 
+/* Processes at a time. Further requests are refused at once. */
 #define CALLS_MAX 64
 #define END_MS 2000 /* the last moment of open calls at the end of the input */
 #define END_STEP_MS 20
@@ -383,6 +407,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* The state of the process that reads. Each call has a place with its process and the request's
+ * id, as it was written in the message. The id is compared as bytes. */
 struct bridge {
 	const struct args_common *common;
 	bool local; /* without a server */
@@ -407,6 +433,7 @@ static void mcp_reap(struct bridge *b)
 				b->calls[i].pid = 0;
 }
 
+/* An error in place of an answer. */
 static void mcp_refuse(const struct bridge *b, const struct mcp_request *q,
 		       const struct mcp_fault *f)
 {
@@ -435,6 +462,8 @@ static NORETURN void run_call(const struct bridge *b, const struct mcp_request *
 	_exit(done < 0 ? 1 : 0);
 }
 
+/* A cancelled call ends without an answer, as the protocol wants. SIGTERM is blocked while a
+ * line is written (mcp_post_line()). */
 static void mcp_cancel(struct bridge *b, const struct mcp_request *q)
 {
 	const struct json_node *id = json_tree_get(q->params, "requestId");
@@ -445,6 +474,7 @@ static void mcp_cancel(struct bridge *b, const struct mcp_request *q)
 			(void)kill(b->calls[i].pid, SIGTERM);
 }
 
+/* One process for each message. Notifications take a place as well, but never get an answer. */
 static void start_call(struct bridge *b, const struct mcp_request *q, const char *line, size_t n)
 {
 	struct mcp_fault f = { 0 };
@@ -468,6 +498,8 @@ static void start_call(struct bridge *b, const struct mcp_request *q, const char
 		       q->id.p == NULL ? "" : q->id.p);
 }
 
+/* Empty lines are skipped. In the legacy era a cancellation goes to the server like any message,
+ * because only the server can end the call there. */
 static void mcp_handle(struct bridge *b, const char *line, size_t n)
 {
 	struct mcp_request q = { 0 };
@@ -488,6 +520,7 @@ static void mcp_handle(struct bridge *b, const char *line, size_t n)
 	mcp_request_release(&q);
 }
 
+/* Its id is unknown, so the error has none. */
 static void refuse_long(const struct bridge *b)
 {
 	const struct mcp_request none = { 0 };
@@ -533,6 +566,7 @@ static int read_lines(struct bridge *b, struct err *e)
 	}
 }
 
+/* Calls that still run. */
 static unsigned under_way(struct bridge *b)
 {
 	unsigned n = 0;
@@ -562,6 +596,8 @@ static unsigned end_calls(struct bridge *b)
 	return left;
 }
 
+/* The words that are left at the end make the exit code 1, so that a script learns of lost
+ * answers. */
 static int mcp_run(int argc, char **argv)
 {
 	struct mcp_fields f = { 0 };

@@ -24,6 +24,7 @@ struct net_fields {
 	struct args_common common;
 	bool follow, denied;
 	const char *kind, *name, *execution, *after;
+	/* The fields of both uses: the filters of a list, or the options of a new policy. */
 	struct option_list policy, allow;
 };
 
@@ -59,7 +60,8 @@ static void package_of(const json_t *p, char ret[TARGET_TEXT_MAX])
 		       name[0] == '\0' ? "" : ":", name, version[0] == '\0' ? "" : "@", version);
 }
 
-/* The target as requested, not as resolved. */
+/* The target as requested, not as resolved. The usual port of a scheme is left out. Texts are
+ * cut at TARGET_TEXT_MAX. */
 static void target_of(const json_t *r, char ret[TARGET_TEXT_MAX])
 {
 	const char *name = member_text(r, "name", member_text(r, "address", "?"));
@@ -110,6 +112,7 @@ static void print_rule(const char *rule)
 	show_text(text, stdout);
 }
 
+/* Kinds of a newer server look like requests. */
 static const char *kind_of(const json_t *r)
 {
 	static const char *const kinds[] = { "dns", "connect", "package", "datagram" };
@@ -121,6 +124,8 @@ static const char *kind_of(const json_t *r)
 	return "request";
 }
 
+/* "-" if nothing fits. It is the type of a question, the method of a request, or the kind of a
+ * package's file. */
 static const char *method_of(const json_t *r)
 {
 	const char *of_package = member_text(member_group(r, "package"), "kind", "-");
@@ -128,6 +133,7 @@ static const char *method_of(const json_t *r)
 	return member_text(r, "method", member_text(r, "type", of_package));
 }
 
+/* Requests that Cordon made for a package have no reason of their own. */
 static const char *reason_of(const json_t *r)
 {
 	bool internal = json_is_true(json_object_get(r, "internal"));
@@ -194,6 +200,8 @@ static void print_result(const json_t *r)
 	}
 }
 
+/* One line for people: the time of day, a colour for the outcome, a column of fixed width for
+ * the target, and then the known facts. */
 static void print_for_person(const json_t *r)
 {
 	const char *time = member_text(r, "time", "-"), *clock = strchr(time, 'T');
@@ -220,6 +228,8 @@ static void print_for_person(const json_t *r)
 	(void)putchar('\n');
 }
 
+/* The form depends on the output and not on an option, so a pipe always gets the form that
+ * programs cut. */
 static void print_record(const void *arg, const json_t *r)
 {
 	static bool has_heads;
@@ -240,6 +250,7 @@ static void print_record(const void *arg, const json_t *r)
 	print_for_person(r);
 }
 
+/* Each filter is a part of the query. */
 static void net_choose(const struct net_fields *f, struct target *t)
 {
 	if (f->denied)
@@ -268,6 +279,8 @@ static int net_change(const struct net_fields *f, struct api_call *a, const char
 	return 0;
 }
 
+/* --policy and --allow change the session and print nothing else. All other options are filters
+ * of the list. */
 static int net_run(int argc, char **argv)
 {
 	static struct net_fields f;

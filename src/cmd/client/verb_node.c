@@ -18,7 +18,7 @@ static const struct option options[] = {
 	ARGS_COMMON(struct node_fields),
 };
 
-/* Ask for t and print the answer: with --json as JSON, else by show. */
+/* Ask for t and print the answer: with --json as JSON, else by show. Return the exit code. */
 static int print_answer(const struct verb *v, const struct node_fields *f, struct api_call *a,
 			const struct target *t, void show(const json_t *answer), struct err *e)
 {
@@ -38,6 +38,7 @@ static void print_tree(const json_t *answer)
 	show_tree(answer, stdout);
 }
 
+/* For answers without an argument. */
 static int run_plain(const struct verb *v, const char *path, int argc, char **argv)
 {
 	static struct node_fields f;
@@ -87,6 +88,7 @@ const struct verb verb_limits = {
 	.run = run_limits,
 };
 
+/* The same tree as for the node. */
 static int run_inspect(int argc, char **argv)
 {
 	static struct node_fields f;
