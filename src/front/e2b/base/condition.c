@@ -3,8 +3,10 @@
 #include <string.h>
 #include <time.h>
 
+/* The one form of RFC 9110 that servers may write. Older forms are not read. */
 #define DATE "%a, %d %b %Y %H:%M:%S GMT"
 
+/* The buffer has room for years up to 9999. */
 bool condition_write_date(int64_t seconds, char ret[CONDITION_DATE_MAX])
 {
 	time_t t = (time_t)seconds;
@@ -32,6 +34,7 @@ bool condition_read_date(struct http1_span text, int64_t *ret_seconds)
 	return condition_write_date(*ret_seconds, again) && strcmp(again, copy) == 0;
 }
 
+/* ret may be NULL: only the presence counts. */
 static bool condition_header(const struct http1_request *q, const char *name,
 			     struct http1_span *ret)
 {
@@ -49,7 +52,9 @@ bool condition_given(const struct http1_request *q)
 	return false;
 }
 
-/* Files have no entity tags here, so only "*" matches. */
+/* Files have no entity tags here, so only "*" matches. The order is that of RFC 9110, 13.2.2:
+ * If-Match, else If-Unmodified-Since, then If-None-Match, else If-Modified-Since. A malformed date
+ * is no condition. */
 enum condition condition_check(const struct http1_request *q, int64_t changed_s, bool *ret_whole)
 {
 	struct http1_span v;
@@ -72,7 +77,8 @@ enum condition condition_check(const struct http1_request *q, int64_t changed_s,
 	return CONDITION_SEND;
 }
 
-/* "gzip;q=0.5": the coding, and whether its weight is nothing. */
+/* "gzip;q=0.5": the coding, and whether its weight is nothing. A weight of nothing consists of
+ * zeros and a dot: "q=0.000". */
 static struct http1_span read_item(struct http1_span item, bool *ret_never)
 {
 	size_t n = 0;
@@ -96,6 +102,8 @@ static struct http1_span read_item(struct http1_span item, bool *ret_never)
 	return item;
 }
 
+/* The file is sent as it is unless the client excludes identity by name, or by "*" without naming
+ * it. */
 bool condition_takes_identity(const struct http1_request *q)
 {
 	bool named = false, takes = true, rest = true;

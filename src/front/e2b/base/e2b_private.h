@@ -43,6 +43,7 @@
 struct watcher_set; /* of watchers: filesystem_watch.c */
 struct tenant_watchers;
 
+/* One for the process. Requests borrow it (e2b_of()). */
 struct e2b {
 	struct core *core; /* borrowed */
 	struct token_key key;
@@ -59,13 +60,18 @@ static inline struct e2b *e2b_of(const struct request *r)
 	return r->interface;
 }
 
-/* ---- dialects */
+/* ---- dialects
+ *
+ * Errors have another form in each part of the contract. A request begins with one dialect and may
+ * change it when its destination is known. */
 extern const struct dialect control_dialect;	   /* {"code":404,"message":"..."} */
 extern const struct dialect sandbox_entry_dialect; /* {"sandboxId":..,"message":"..","code":502} */
 extern const struct dialect envd_dialect; /* {"code":404,"message":"..."}, 502 for the gone */
 extern const struct dialect rpc_unary_dialect, rpc_stream_dialect; /* see rpc.h */
 
-/* ---- tables */
+/* ---- tables
+ *
+ * routes.c finds the handler in them. router.c and envd_handle() choose the table. */
 extern const struct routes control_routes, envd_routes;
 
 /* sandbox_entry.c: takes a request for a port of a sandbox, from its head on. */
@@ -87,7 +93,10 @@ void envd_handle(struct request *r);
 int envd_user_of_rpc(struct request *r, char ret[ENVD_USER_MAX], struct err *e) MUST_USE;
 int envd_user_of_files(struct request *r, char ret[ENVD_USER_MAX], struct err *e) MUST_USE;
 
-/* ---- handlers of the control plane */
+/* ---- handlers of the control plane
+ *
+ * Each takes an authenticated request, and answers it now or later. Routes of one version of the
+ * contract end in v1 or v2. */
 /* sandbox.c */
 void sandbox_create_v1(struct request *r);
 void sandbox_create_v2(struct request *r);
@@ -162,7 +171,9 @@ void unsupported_builds(struct request *r);
 void unsupported_teams(struct request *r);
 void control_health(struct request *r);
 
-/* ---- handlers of envd */
+/* ---- handlers of envd
+ *
+ * Access was checked by envd_admits(), and the sandbox runs. */
 /* process.c, process_input.c */
 void process_list(struct request *r);
 void process_start(struct request *r);

@@ -5,10 +5,12 @@
 #include <string.h>
 #include <time.h>
 
+/* Bounds of a time: its last value, and digits behind the second. */
 #define LAST_MS 253402300799999ULL /* the end of the year 9999 */
 #define FRACTION_MAX 9
 #define NS 1000000000LL
 
+/* Without a zone and a fraction, which the caller adds. */
 static void write_seconds(time_t t, char ret[24])
 {
 	struct tm tm = { 0 };
@@ -27,6 +29,7 @@ void rfc3339_write(uint64_t ms, char ret[RFC3339_MAX])
 	(void)snprintf(ret, RFC3339_MAX, "%s.%03uZ", text, (unsigned)(ms % 1000));
 }
 
+/* Division rounds towards zero, so the rest of a time before 1970 is brought to 0 or more first. */
 void rfc3339_write_ns(int64_t ns, char ret[RFC3339_MAX])
 {
 	int64_t rest = (ns % NS + NS) % NS; /* before 1970, too, it counts forward */
@@ -50,6 +53,7 @@ static bool rfc3339_digits(const char **at, unsigned n, unsigned min, unsigned m
 	return value >= min && value <= max;
 }
 
+/* Take the character if it is next. */
 static bool rfc3339_sign(const char **at, char c)
 {
 	if (**at != c)
@@ -68,6 +72,7 @@ static uint64_t rfc3339_days(unsigned year, unsigned month, unsigned day)
 	       (1969 / 4 - 1969 / 100 + 1969 / 400) + before[month - 1] + day - 1;
 }
 
+/* A day beyond it is no time: 30 February is refused. */
 static unsigned month_length(unsigned year, unsigned month)
 {
 	if (month == 2)
@@ -75,6 +80,7 @@ static unsigned month_length(unsigned year, unsigned month)
 	return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
 }
 
+/* No fraction is 0. Digits behind microseconds are dropped. */
 static bool rfc3339_fraction(const char **at, uint64_t *ret_us)
 {
 	unsigned n = 0, scale = 100000;
@@ -106,6 +112,7 @@ static bool rfc3339_zone(const char **at, int *ret)
 	return true;
 }
 
+/* The whole text must be a time. A leap second counts as the next one. */
 int rfc3339_read(const char *text, uint64_t *ret_us)
 {
 	unsigned year, month, day, hour, minute, second;

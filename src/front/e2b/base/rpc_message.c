@@ -11,6 +11,7 @@
 #define DEPTH_MAX 64
 #define VALUES_MAX 12000 /* of a message: arguments and environment of a program, about 10 ms */
 
+/* A row for each code of Connect: its word, and the status of a unary answer. */
 static const struct {
 	const char *name;
 	int status;
@@ -43,6 +44,8 @@ int rpc_code_status(enum rpc_code code)
 	return code < RPC_CODES ? codes[code].status : 500;
 }
 
+/* The core's failures have a status. This is the way back to a code, for answers in Connect's form.
+ */
 enum rpc_code rpc_code_of_status(int status)
 {
 	switch (status) {
@@ -78,6 +81,7 @@ void rpc_error_write(struct json *j, const char *name, enum rpc_code code, const
 	json_close(j, '}');
 }
 
+/* An empty object ends a stream without an error. */
 void rpc_end_write(struct json *j, enum rpc_code code, const char *message)
 {
 	json_open(j, NULL, '{');
@@ -86,8 +90,11 @@ void rpc_end_write(struct json *j, enum rpc_code code, const char *message)
 	json_close(j, '}');
 }
 
-/* ---- messages */
+/* ---- messages
+ *
+ * Readers take members one by one. An absent member leaves *ret as the caller set it. */
 
+/* The size is checked before jansson allocates anything for the values. */
 json_t *rpc_parse(const void *text, size_t len, struct err *e)
 {
 	json_error_t why;
@@ -117,7 +124,7 @@ json_t *rpc_parse(const void *text, size_t len, struct err *e)
 	return NULL;
 }
 
-/* "exitCode" as "exit_code". */
+/* "exitCode" as "exit_code". name is a constant of this program, so its length is asserted only. */
 static void to_snake(const char *name, char ret[2 * NAME_MAX_BYTES])
 {
 	assert(strlen(name) < NAME_MAX_BYTES);
@@ -131,6 +138,7 @@ static void to_snake(const char *name, char ret[2 * NAME_MAX_BYTES])
 	*ret = '\0';
 }
 
+/* proto3 JSON allows both spellings, and null for an absent member. */
 json_t *rpc_member(const json_t *object, const char *name)
 {
 	json_t *value = json_object_get(object, name);
@@ -212,6 +220,7 @@ int rpc_uint32(const json_t *object, const char *name, uint32_t *ret, struct err
 	return 0;
 }
 
+/* *ret is written only on success. */
 int rpc_bytes(const json_t *object, const char *name, uint8_t **ret, size_t *ret_len, struct err *e)
 {
 	const json_t *value = rpc_member(object, name);
@@ -248,7 +257,9 @@ int rpc_object(const json_t *object, const char *name, json_t **ret, struct err 
 	return 0;
 }
 
-/* ---- envelopes */
+/* ---- envelopes
+ *
+ * A client's stream is a row of envelopes, each with one message. */
 
 void rpc_envelope_write(uint8_t ret[RPC_ENVELOPE_HEAD], unsigned flags, uint32_t len)
 {
@@ -259,6 +270,8 @@ void rpc_envelope_write(uint8_t ret[RPC_ENVELOPE_HEAD], unsigned flags, uint32_t
 	ret[4] = (uint8_t)len;
 }
 
+/* The flags are looked at with the first byte, so a wrong stream is refused before its message has
+ * come. */
 int rpc_envelope_read(const uint8_t *bytes, size_t len, size_t max, const uint8_t **ret,
 		      size_t *ret_len, struct err *e)
 {

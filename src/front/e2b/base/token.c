@@ -7,6 +7,7 @@
 #include "lib/base/hex.h"
 #include "lib/base/hmac.h"
 
+/* Hex digits behind the id in a token. */
 #define DIGITS ((size_t)2 * SHA256_SIZE)
 
 void token_hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_SIZE])
@@ -14,6 +15,7 @@ void token_hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_
 	hmac_sha256(k->bytes, TOKEN_KEY_SIZE, text, strlen(text), ret);
 }
 
+/* The word for its use is part of the text, so no token works for the other use. */
 void token_make(const struct token_key *k, enum token_use use, const char *id, char ret[TOKEN_MAX])
 {
 	char text[STORE_ID_MAX + 16], digits[DIGITS + 1];
@@ -25,6 +27,7 @@ void token_make(const struct token_key *k, enum token_use use, const char *id, c
 	(void)snprintf(ret, TOKEN_MAX, "%s%s", id, digits);
 }
 
+/* In constant time: how many bytes are right must not show. */
 static bool token_is_equal(const char *a, const char *b, size_t n)
 {
 	unsigned differ = 0;
@@ -34,6 +37,7 @@ static bool token_is_equal(const char *a, const char *b, size_t n)
 	return differ == 0;
 }
 
+/* Everything that the URL names is part of the text, so none of it can be changed. */
 void token_upload(const struct token_key *k, const char *key_id, const char *template_id,
 		  const char *hash, uint64_t until, char ret[TOKEN_UPLOAD_MAX])
 {
@@ -51,6 +55,7 @@ bool token_same(const char *a, const char *b)
 	return strlen(a) == strlen(b) && token_is_equal(a, b, strlen(a));
 }
 
+/* The token is made again, since none is stored. */
 bool token_check(const struct token_key *k, enum token_use use, const char *id,
 		 struct http1_span given)
 {
@@ -70,6 +75,8 @@ static void token_add(struct sha256 *s, const char *text)
 	sha256_add(s, text, strlen(text));
 }
 
+/* The text to sign is path, operation, user, token and time, with colons in between. The part in
+ * front of the token is hashed here. */
 void token_trial_begin(struct token_trial *t, const char *path, const char *operation,
 		       const char *user, const char *expires, const char *signature)
 {
@@ -84,6 +91,7 @@ void token_trial_begin(struct token_trial *t, const char *path, const char *oper
 	token_add(&t->begun, ":");
 }
 
+/* t->begun stays as it is for the next token. */
 bool token_trial_is(const struct token_trial *t, const char *token)
 {
 	char text[3 + BASE64_LENGTH(SHA256_SIZE) + 1] = "v1_";

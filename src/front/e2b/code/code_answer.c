@@ -11,7 +11,10 @@
 /* ---- code line
  *
  * Masks each line of an answer other than output, within itself. For code_answer.c, whose structure
- * it works on. */
+ * it works on.
+ *
+ * mask_feed() gives as many bytes back as it gets, some of them covered. code_line_give() lets a
+ * covered byte through only where its kind allows. So the line stays JSON. */
 
 #define SCRATCH_MAX (4U << 20) /* a stream's text, and the most that a mask holds */
 #define WAIT_MAX (2U << 20)    /* twice as much as a piece, and twice the most that a mask holds */
@@ -26,6 +29,7 @@ enum code_answer_kind {
 
 enum code_answer_state { OUTSIDE, STRING, BACKSLASH, HEX_1, HEX_2, HEX_3, HEX_4 };
 
+/* The buffers hold secrets until they are masked, and are wiped. */
 static void code_line_init(struct code_answer *k)
 {
 	buf_init(&k->raw, WAIT_MAX);
@@ -42,8 +46,11 @@ static void code_line_release(struct code_answer *k)
 	buf_release(&k->scratch);
 }
 
-/* ---- kinds of bytes */
+/* ---- kinds of bytes
+ *
+ * A small state machine finds the kind of each byte in a line. It accepts any bytes. */
 
+/* A plus sign, a dot and an exponent count within a number only. */
 static bool is_number(const struct code_answer *k, uint8_t c)
 {
 	if (c == '-' || (c >= '0' && c <= '9'))
@@ -70,6 +77,7 @@ static enum code_answer_kind in_string(struct code_answer *k, uint8_t c)
 	return c == '"' ? FIXED : c == '\\' ? ESCAPE : TEXT;
 }
 
+/* Sets the state for the next byte. */
 static enum code_answer_kind kind_of(struct code_answer *k, uint8_t c)
 {
 	switch ((enum code_answer_state)k->state) {
@@ -92,7 +100,10 @@ static enum code_answer_kind kind_of(struct code_answer *k, uint8_t c)
 	return ESCAPE_LAST;
 }
 
-/* ---- output of the mask */
+/* ---- output of the mask
+ *
+ * raw and kinds have the same length. `passed` of their bytes have been given out, and the mask
+ * holds the rest. */
 
 /* Room for n bytes: buffers are larger than their contents can become. */
 static uint8_t *room_for(struct buf *b, size_t n)
@@ -111,7 +122,8 @@ static uint8_t *code_line_scratch(struct code_answer *k, size_t n)
 	return room_for(&k->scratch, n);
 }
 
-/* Return how many bytes it has written. */
+/* Return how many bytes it has written. An escape is collected and then given out or covered as a
+ * whole: half a covered one would be no JSON. */
 static size_t put_escape(struct code_answer *k, uint8_t raw, uint8_t masked, bool last, uint8_t *to)
 {
 	size_t n;
@@ -130,6 +142,7 @@ static size_t put_escape(struct code_answer *k, uint8_t raw, uint8_t masked, boo
 	return n;
 }
 
+/* Structure passes even if the mask covers it. */
 static size_t put_one(struct code_answer *k, enum code_answer_kind kind, uint8_t raw,
 		      uint8_t masked, uint8_t *to)
 {
@@ -150,6 +163,7 @@ static size_t put_one(struct code_answer *k, enum code_answer_kind kind, uint8_t
 	return 1;
 }
 
+/* masked: the next n bytes of raw, in order. */
 static void code_line_give(struct code_answer *k, const uint8_t *masked, size_t n, struct buf *out)
 {
 	uint8_t *to = room_for(out, n + sizeof(k->escape));
@@ -167,6 +181,7 @@ static void code_line_give(struct code_answer *k, const uint8_t *masked, size_t 
 	k->passed = 0;
 }
 
+/* n more bytes were put into raw. The mask may hold some back. */
 static void code_line_pass(struct code_answer *k, const struct mask *m, const uint8_t *data,
 			   size_t n, struct buf *out)
 {
@@ -233,6 +248,7 @@ static void code_line_end(struct code_answer *k, const struct mask *m, struct bu
 
 #define TEXT_MAX (2U << 20) /* of a lane: a piece and all held text */
 
+/* A line's type is known by its first bytes. */
 static const char *const heads[] = {
 	[CODE_ANSWER_STDOUT] = "{\"type\":\"stdout\"",
 	[CODE_ANSWER_STDERR] = "{\"type\":\"stderr\"",
@@ -244,6 +260,7 @@ static const char *const heads[] = {
 };
 _Static_assert(COUNT(heads) == CODE_ANSWER_OTHER, "one for each type");
 
+/* Lines whose text is decoded and becomes a stream. */
 static bool is_output(const struct code_answer *k)
 {
 	return k->line <= CODE_ANSWER_STDERR;
@@ -256,6 +273,7 @@ static bool is_result(const struct code_answer *k)
 	       k->line == CODE_ANSWER_COUNT;
 }
 
+/* keep NULL: nothing is kept. */
 static void code_answer_keep(struct code_answer *k, enum output_stream stream, const uint8_t *bytes,
 			     size_t n)
 {
@@ -270,13 +288,16 @@ static void keep_since(struct code_answer *k, const struct buf *out, size_t befo
 		code_answer_keep(k, OUTPUT_RESULT, out->data + before, out->len - before);
 }
 
-/* ---- text of lines */
+/* ---- text of lines
+ *
+ * json_scan calls these for lines of output. Only the member text of the line itself counts. */
 
 static bool on_string(struct json_scan *s)
 {
 	return s->depth == 1 && strcmp(json_scan_key(s), "text") == 0;
 }
 
+/* Without a mask the text goes to the record at once. The client gets the line as it came. */
 static void on_text(struct json_scan *s, const char *bytes, size_t n)
 {
 	struct code_answer *k = s->arg;
@@ -288,6 +309,7 @@ static void on_text(struct json_scan *s, const char *bytes, size_t n)
 		code_answer_keep(k, output_stream_at(k->line), (const uint8_t *)bytes, n);
 }
 
+/* Wiped on release, as texts of output may hold secrets. */
 void code_answer_init(struct code_answer *k, bool is_text)
 {
 	*k = (struct code_answer){ .is_text = is_text };
@@ -319,6 +341,7 @@ static size_t part_of_character(const uint8_t *p, size_t n)
 	return 0;
 }
 
+/* A new line of the given type with the time of now. No text, no line. */
 static void put_line(const char *stream, const uint8_t *text, size_t n, struct buf *out)
 {
 	char stamp[40];
@@ -339,8 +362,11 @@ static void put_line(const char *stream, const uint8_t *text, size_t n, struct b
 	json_release(&j);
 }
 
+/* How much held text a push gives out: new text only, text held for a tick, all, or all with an
+ * unfinished character. */
 enum push { PUSH_TEXT, PUSH_TICK, PUSH_ALL, PUSH_END };
 
+/* to has room for all text and all held bytes. Returns the bytes written there. */
 static size_t push_mask(struct code_answer_lane *l, const struct mask *m, enum push how,
 			uint8_t *to)
 {
@@ -393,7 +419,10 @@ static void push_both(struct code_answer *k, const struct mask *m, enum push how
 		code_answer_push(k, i, m, how, out);
 }
 
-/* ---- lines */
+/* ---- lines
+ *
+ * code_answer_take() splits the bytes. begin_line() runs when the type is known, code_answer_give()
+ * for each part, and end_line() at the newline. */
 
 /* The type of the line with these first bytes. -1: more are needed. */
 static int find_type(const uint8_t *head, size_t n)
@@ -410,6 +439,7 @@ static int find_type(const uint8_t *head, size_t n)
 	return more ? -1 : CODE_ANSWER_OTHER;
 }
 
+/* out NULL: the client has the bytes already, and they are only counted and scanned. */
 static void code_answer_give(struct code_answer *k, const struct mask *m, const uint8_t *data,
 			     size_t n, bool fixed, struct buf *out)
 {
@@ -432,6 +462,7 @@ static void code_answer_give(struct code_answer *k, const struct mask *m, const 
 	}
 }
 
+/* The first bytes, kept until the type was known, are given out here. */
 static void begin_line(struct code_answer *k, const struct mask *m, int type, struct buf *out)
 {
 	static const struct json_scan_calls calls = { .on_string = on_string, .on_text = on_text };
@@ -495,6 +526,7 @@ static size_t code_answer_take(struct code_answer *k, const struct mask *m, cons
 	return len + 1;
 }
 
+/* A line that began with a mask must also end with it. */
 bool code_answer_is_plain(const struct code_answer *k, const struct mask *m)
 {
 	return m == NULL && !code_answer_holds(k) && !(k->masked && (k->in_line || k->nhead > 0));
@@ -525,6 +557,7 @@ void code_answer_tick(struct code_answer *k, const struct mask *m, struct buf *o
 		push_both(k, m, PUSH_TICK, out);
 }
 
+/* A line without its newline is closed, so that held output can follow it as lines. */
 void code_answer_end(struct code_answer *k, const struct mask *m, struct buf *out)
 {
 	size_t before;
@@ -547,6 +580,7 @@ bool code_answer_holds(const struct code_answer *k)
 	       mask_stream_held(&k->lanes[1].mask) > 0;
 }
 
+/* The counts begin again at 0. */
 uint64_t code_answer_places(struct code_answer *k)
 {
 	uint64_t n = k->mask.places + k->lanes[0].mask.places + k->lanes[1].mask.places;

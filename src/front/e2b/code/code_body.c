@@ -4,6 +4,7 @@
 
 #include "lib/base/kernel.h"
 
+/* Members whose text is read. The first two are words. */
 enum code_body_member { LANGUAGE, CONTEXT, CODE, MEMBERS };
 
 static const char *const names[MEMBERS] = { "language", "context_id", "code" };
@@ -29,6 +30,7 @@ static bool on_name(struct json_scan *s)
 	return !s->escaped;
 }
 
+/* True: the scanner passes the text to on_text(). */
 static bool on_string(struct json_scan *s)
 {
 	struct code_body *b = s->arg;
@@ -42,6 +44,7 @@ static bool on_string(struct json_scan *s)
 	return false;
 }
 
+/* Words are shown in records, so only plain characters stay. */
 static char code_body_shown(char c)
 {
 	if (c >= 'A' && c <= 'Z')
@@ -51,7 +54,7 @@ static char code_body_shown(char c)
 	return '?';
 }
 
-/* White space around a word does not count. */
+/* White space around a word does not count. A longer word is cut. */
 static void add_word(struct code_body *b, const char *bytes, size_t n)
 {
 	char *word = b->words[b->member];
@@ -62,6 +65,7 @@ static void add_word(struct code_body *b, const char *bytes, size_t n)
 			word[(*len)++] = code_body_shown(bytes[i]);
 }
 
+/* Code is hashed, never kept. */
 static void on_text(struct json_scan *s, const char *bytes, size_t n)
 {
 	struct code_body *b = s->arg;
@@ -100,6 +104,7 @@ bool code_body_has_code(const struct code_body *b)
 	return (b->seen & 1U << CODE) != 0;
 }
 
+/* b->sum stays, so this may be called again. */
 void code_body_hash(struct code_body *b, uint8_t ret[SHA256_SIZE])
 {
 	struct sha256 sum = b->sum;
@@ -107,6 +112,7 @@ void code_body_hash(struct code_body *b, uint8_t ret[SHA256_SIZE])
 	sha256_end(&sum, ret);
 }
 
+/* Without language and context the interpreter runs Python. */
 const char *code_body_language(const struct code_body *b)
 {
 	bool usual = b->words[LANGUAGE][0] == '\0' && b->words[CONTEXT][0] == '\0';

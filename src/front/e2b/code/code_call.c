@@ -32,6 +32,8 @@
 #define WAITS_MAX 64		     /* turns that a piece waits for room in the log */
 #define STEP ((size_t)2048)	     /* after so many bytes it is looked how many lines they were */
 
+/* One request for code, owned by entry_request. forward calls it as its filter, and may be NULL
+ * before the connection is made and after a failure. */
 struct code_call {
 	struct request *r;
 	struct forward *forward; /* borrowed. NULL until it is made */
@@ -56,11 +58,13 @@ struct code_call {
 	struct completion over;
 };
 
+/* NULL: it has ended. Never kept over a turn. */
 static struct session *session_now_of(const struct code_call *k)
 {
 	return session_find(k->r->core, k->r->session_id);
 }
 
+/* Asked for each request to a port, so the cheap comparisons come first. */
 bool code_call_is(const struct request *r, struct session *s, uint16_t port)
 {
 	const struct http1_request *q = exchange_request(r->x);
@@ -69,8 +73,12 @@ bool code_call_is(const struct request *r, struct session *s, uint16_t port)
 	       http1_span_is(q->path, "/execute") && session_service_has_interpreter(s);
 }
 
-/* ---- its record */
+/* ---- its record
+ *
+ * begin_record() runs before the body's last byte is sent. Without a record the follower has no
+ * execution, and the other functions do nothing. */
 
+/* The log takes the bytes or cuts itself. */
 static void write_kept(struct code_call *k, const uint8_t *bytes, size_t n)
 {
 	struct execution *x = k->follower.execution;
@@ -86,6 +94,7 @@ static void keep_now(struct code_call *k)
 	buf_clear(&k->kept);
 }
 
+/* A record of the log holds bytes of one stream only. */
 static void on_keep(void *arg, enum output_stream stream, const uint8_t *bytes, size_t n)
 {
 	struct code_call *k = arg;
@@ -99,6 +108,7 @@ static void on_keep(void *arg, enum output_stream stream, const uint8_t *bytes, 
 		buf_put(&k->kept, bytes, n);
 }
 
+/* Called again by on_head(), when the status tells the kind of answer. */
 static void begin_answer(struct code_call *k, bool is_text)
 {
 	code_answer_init(&k->answer, is_text);
@@ -123,6 +133,7 @@ static void on_over(struct completion *w, const struct err *e)
 		forward_resume(k->forward);
 }
 
+/* The record may need another turn. Until then nothing is sent (held). */
 static void end_record(struct code_call *k, enum execution_call_outcome how, const char *why)
 {
 	struct execution *x = k->follower.execution;
@@ -176,6 +187,7 @@ static void on_progress(struct execution_follower *f)
 	(void)f; /* followed only so that its end is noticed */
 }
 
+/* False: refused says why, and no byte more is sent to the interpreter. */
 static bool begin_record(struct code_call *k)
 {
 	struct session *s = session_now_of(k);
@@ -205,6 +217,7 @@ static bool begin_record(struct code_call *k)
 	return true;
 }
 
+/* forward asks before it sends the bytes. n 0: the end of a chunked body. */
 static bool on_request(void *arg, const uint8_t *data, size_t n)
 {
 	struct code_call *k = arg;
@@ -217,6 +230,7 @@ static bool on_request(void *arg, const uint8_t *data, size_t n)
 	return true;
 }
 
+/* forward calls this after on_request() has returned false. */
 static void on_refused(void *arg)
 {
 	struct code_call *k = arg;
@@ -224,8 +238,12 @@ static void on_refused(void *arg)
 	reply_error(k->r, &k->refused);
 }
 
-/* ---- its answer */
+/* ---- its answer
+ *
+ * write_answer() takes bytes from the interpreter, write_step() passes some of them through the
+ * mask into out, and code_call_flush() sends out. piece_left bounds the work of a turn. */
 
+/* True: all of out was sent. */
 static bool code_call_flush(void *arg)
 {
 	struct code_call *k = arg;
@@ -254,6 +272,7 @@ static void code_call_note(struct code_call *k, struct session *s)
 		loop_timer_set(l, &k->tick, loop_now_ns(l) + MASK_TICK_MS * CLOCK_MS);
 }
 
+/* Without a mask the bytes go to the client without a copy, unless the answer is held. */
 static size_t write_plain(struct code_call *k, struct session *s, const uint8_t *data, size_t n)
 {
 	size_t room = exchange_room(k->r->x);
@@ -269,6 +288,7 @@ static size_t write_plain(struct code_call *k, struct session *s, const uint8_t 
 	return n;
 }
 
+/* All n bytes are taken: out has room for a piece. */
 static size_t write_masked(struct code_call *k, struct session *s, const struct mask *m,
 			   const uint8_t *data, size_t n)
 {
@@ -292,6 +312,7 @@ static size_t write_step(struct code_call *k, struct session *s, const struct ma
 	return n;
 }
 
+/* Returns how many bytes were taken. on_piece() asks for the rest. */
 static size_t write_answer(void *arg, const uint8_t *data, size_t n)
 {
 	struct code_call *k = arg;
@@ -344,6 +365,7 @@ static bool on_piece(struct job *j)
 	return false;
 }
 
+/* forward calls this at the answer's end, and again until it returns true. */
 static bool end_answer(void *arg)
 {
 	struct code_call *k = arg;
@@ -363,6 +385,7 @@ static bool end_answer(void *arg)
 	return code_call_flush(k);
 }
 
+/* An error of the interpreter is a text, not lines. */
 static void on_head(void *arg, int status)
 {
 	struct code_call *k = arg;
@@ -390,6 +413,7 @@ static bool may_pass(void *arg, struct http1_span text)
 	return places == 0;
 }
 
+/* code_call_free() uses the reason. */
 static void on_cut(void *arg)
 {
 	struct code_call *k = arg;
@@ -397,6 +421,8 @@ static void on_cut(void *arg)
 	k->why = "the interpreter ended";
 }
 
+/* Held text leaves after one or two ticks. code_call_note() sets the timer again if some is left.
+ */
 static void on_tick(struct loop_timer *t)
 {
 	struct code_call *k = t->arg;
@@ -409,7 +435,9 @@ static void on_tick(struct loop_timer *t)
 	(void)code_call_flush(k);
 }
 
-/* ---- its life */
+/* ---- its life
+ *
+ * sandbox_entry.c calls these in the order of code_call.h. */
 
 struct code_call *code_call_new(struct request *r)
 {
@@ -454,6 +482,7 @@ void code_call_unanswered(struct code_call *k)
 	k->why = "the interpreter did not answer";
 }
 
+/* The record ends here if nothing has ended it before. */
 void code_call_free(struct code_call *k, bool answered)
 {
 	if (k == NULL)

@@ -27,6 +27,7 @@
  * a day and as long as the key is, and may be used again: the last archive that came whole counts.
  */
 
+/* How long a URL of an upload is good. */
 #define VALID_S 86400ULL
 #define URL_MAX 1024
 
@@ -42,6 +43,7 @@ static bool behind_tls(const struct request *r)
 	       http1_lists(q->headers, q->headers_n, "x-forwarded-proto", "https");
 }
 
+/* The host is the one that the client has used, so that a proxy in front is used again. */
 static void write_url(struct request *r, const char *template_id, char ret[URL_MAX])
 {
 	const struct http1_request *q = exchange_request(r->x);
@@ -56,6 +58,7 @@ static void write_url(struct request *r, const char *template_id, char ret[URL_M
 		       r->part, key, until, token);
 }
 
+/* present: the archive is there already, and a client need not send it. */
 void upload_routes_link(struct request *r)
 {
 	char template_id[STORE_ID_MAX], url[URL_MAX];
@@ -108,6 +111,7 @@ static struct tenant *upload_routes_check(struct request *r)
 	return NULL;
 }
 
+/* The route needs no key, so the request becomes the tenant's only here. */
 void upload_routes_put(struct request *r)
 {
 	struct tenant *t = upload_routes_check(r);
@@ -135,6 +139,7 @@ static void add_tag(const char *tag, void *arg)
 	json_text(arg, NULL, tag);
 }
 
+/* build_ask_body() calls this when the build's row is written. */
 static void reply_requested(struct request *r, const struct store_build *row)
 {
 	struct json j;
@@ -152,6 +157,7 @@ static void reply_requested(struct request *r, const struct store_build *row)
 	reply_json(r, 202, &j);
 }
 
+/* alias is another word for name. */
 static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
 {
 	const char *alias = NULL;
@@ -176,6 +182,7 @@ static void on_request(struct exchange *x, const uint8_t *body, size_t len)
 	build_ask_body(request_of(x), body, len, read_ask, reply_requested);
 }
 
+/* The build waits for its start. */
 void build_routes_request(struct request *r)
 {
 	if (auth_may_change_templates(r))
@@ -199,6 +206,7 @@ static bool build_routes_find(struct request *r, struct store_build *ret)
 	return false;
 }
 
+/* The client polls the status from here on. */
 static void on_start(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -215,6 +223,7 @@ static void on_start(struct exchange *x, const uint8_t *body, size_t len)
 	reply_error(r, &e);
 }
 
+/* The build is looked up before the body is read, so a wrong id is answered first. */
 void build_routes_start(struct request *r)
 {
 	struct store_build row;
@@ -227,6 +236,7 @@ void build_routes_start(struct request *r)
 
 /* ---- GET .../status and .../logs */
 
+/* One entry of the log, in E2B's form. */
 static int on_entry(const struct store_build_entry *row, void *cookie)
 {
 	struct json *j = cookie;
@@ -241,11 +251,13 @@ static int on_entry(const struct store_build_entry *row, void *cookie)
 	return 0;
 }
 
+/* The entries that an answer has of a log. */
 struct build_routes_page {
 	uint64_t skip, limit;
 	unsigned level;
 };
 
+/* A higher limit than LOGS_MAX is cut, as E2B does it. */
 static int read_page(struct request *r, struct build_routes_page *p, struct err *e)
 {
 	static const char *const levels[] = { "debug", "info", "warn", "error" };
@@ -259,6 +271,7 @@ static int read_page(struct request *r, struct build_routes_page *p, struct err 
 	return request_choice(r, "level", levels, COUNT(levels), &p->level, e);
 }
 
+/* step "": the entries of all steps. */
 static int shape_entries(struct json *j, struct core *c, const char *name,
 			 const struct store_build *row, const struct build_routes_page *p,
 			 const char *step, struct err *e)
@@ -274,6 +287,7 @@ static int shape_entries(struct json *j, struct core *c, const char *name,
 	return rc;
 }
 
+/* A failed build names its step, with the last warnings and errors of that step. */
 static int shape_reason(struct json *j, struct core *c, const struct store_build *row,
 			struct err *e)
 {
@@ -292,6 +306,7 @@ static int shape_reason(struct json *j, struct core *c, const struct store_build
 	return rc;
 }
 
+/* The member logs stays empty. logEntries has the entries. */
 static int shape_status(struct json *j, struct request *r, const struct store_build *row,
 			struct build_routes_page *p, struct err *e)
 {
@@ -310,6 +325,7 @@ static int shape_status(struct json *j, struct request *r, const struct store_bu
 	return rc;
 }
 
+/* cursor wins over logsOffset. */
 static int shape_logs(struct json *j, struct request *r, const struct store_build *row,
 		      struct build_routes_page *p, struct err *e)
 {
@@ -323,6 +339,7 @@ static int shape_logs(struct json *j, struct request *r, const struct store_buil
 	return rc;
 }
 
+/* Both answers differ in their shape only. */
 static void build_routes_answer(struct request *r,
 				int (*shape_answer)(struct json *j, struct request *r,
 						    const struct store_build *row,

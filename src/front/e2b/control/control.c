@@ -14,6 +14,7 @@
  * Routes of E2B that Cordon does not support. Each is answered with 501 and a
  * message that E2B's clients show. */
 
+/* what: a constant. */
 static void unsupported_missing(struct request *r, const char *what)
 {
 	char text[160];
@@ -35,6 +36,7 @@ void unsupported_teams(struct request *r)
 		r, "teams, API keys and access tokens of E2B (Cordon's own are at /v1/keys)");
 }
 
+/* Short names, so that a row fits into one line. */
 #define USE TENANT_SESSIONS
 #define READ TENANT_READ
 #define ADMIN TENANT_ADMIN
@@ -44,6 +46,8 @@ void unsupported_teams(struct request *r)
 #define FILES "/templates/{template}/files/{hash}"
 #define CONTENT "/volumecontent/{volume}"
 
+/* A row: method, pattern, scope, handler. Unknown query parameters are ignored, as clients of many
+ * versions send them. */
 static const struct route table[] = {
 	{ HTTP1_GET, "/health", 0, control_health, NULL },
 
@@ -151,6 +155,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 	return false;
 }
 
+/* {"code", "message"}, with room for a message of escapes only. */
 static void control_fail(struct request *r, const struct failure *f)
 {
 	char text[256 + 6 * sizeof(((struct err *)NULL)->msg)];
@@ -170,6 +175,7 @@ const struct routes control_routes = {
 	.table = table, .n = COUNT(table), .dialect = &control_dialect, .take_ids = take_ids
 };
 
+/* E2B's own text. */
 void control_health(struct request *r)
 {
 	static const char text[] = "Health check successful";

@@ -14,6 +14,7 @@ bool destination_id(struct http1_span given, char ret[STORE_ID_MAX])
 	return n + 1 != given.n && session_id_read(given.p, n, ret);
 }
 
+/* 1 to 65535, as digits only. */
 static bool take_port(struct http1_span given, uint16_t *ret)
 {
 	unsigned value = 0;
@@ -29,6 +30,7 @@ static bool take_port(struct http1_span given, uint16_t *ret)
 	return value > 0 && value <= UINT16_MAX;
 }
 
+/* Headers win over the host name, and half of them is an error. */
 static void by_headers(size_t nid, struct http1_span id, size_t nport, struct http1_span port,
 		       struct destination *ret)
 {
@@ -83,6 +85,7 @@ static void by_label(struct http1_span label, struct destination *ret)
 		ret->kind = DESTINATION_SANDBOX;
 }
 
+/* kind stays DESTINATION_NODE unless the request names a sandbox. */
 void destination_find(const struct http1_request *q, struct destination *ret)
 {
 	struct http1_span id = { 0 }, port = { 0 }, label = q->host;

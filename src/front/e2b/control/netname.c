@@ -7,6 +7,7 @@
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 
+/* The bits of a block: one to three digits. */
 static bool is_prefix(const char *text, unsigned max)
 {
 	size_t n = strspn(text, DIGITS);
@@ -32,6 +33,7 @@ bool netname_is_address(const char *text)
 	return text[n] == '\0' || is_prefix(text + n + 1, six ? 128 : 32);
 }
 
+/* Underscores are allowed, since names of services have them. */
 static bool is_label(const char *at, size_t n)
 {
 	return n > 0 && n <= 63 && at[0] != '-' && at[n - 1] != '-' &&

@@ -12,6 +12,7 @@
 #include "front/web/json_members.h"
 #include "lib/base/str.h"
 
+/* Bounds of the members. Requests beyond them are refused with the member's name. */
 #define ENTRIES_MAX 512
 #define PORTS_MAX 128
 #define ENVD_PORT 49983
@@ -28,8 +29,12 @@
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 
-/* ---- the members */
+/* ---- the members
+ *
+ * Each reader checks one member and adds it to kept, the object for the row. The first mistake
+ * makes m fail, and nothing is kept from then on. */
 
+/* A token of RFC 9110. */
 static bool is_header_name(const char *text)
 {
 	size_t n = strlen(text);
@@ -37,6 +42,7 @@ static bool is_header_name(const char *text)
 	return n > 0 && n <= HEADER_NAME_MAX && strspn(text, LETTERS DIGITS "!#$%&'*+-.^_`|~") == n;
 }
 
+/* No control characters but tabs, so no value can begin another header. */
 static bool is_header_value(const char *text)
 {
 	if (strlen(text) > HEADER_VALUE_MAX)
@@ -47,12 +53,14 @@ static bool is_header_value(const char *text)
 	return true;
 }
 
+/* value may be NULL: then the member was absent. */
 static void network_keep(struct json_members *m, json_t *kept, const char *name, json_t *value)
 {
 	if (!m->failed && value != NULL && json_object_set(kept, name, value) < 0)
 		(void)json_members_fail(m, name, "out of memory");
 }
 
+/* The entry is cut in the message. */
 static int refuse_entry(struct json_members *m, const char *name, const char *entry,
 			const char *why)
 {
@@ -62,7 +70,7 @@ static int refuse_entry(struct json_members *m, const char *name, const char *en
 	return json_members_fail(m, name, text);
 }
 
-/* Allowed or denied destinations. */
+/* Allowed or denied destinations. names: domains are allowed. *ret_names: there is one. */
 static json_t *read_entries(struct json_members *m, const char *name, bool names, bool *ret_names)
 {
 	json_t *list = json_members_array(m, name, ENTRIES_MAX);
@@ -87,6 +95,7 @@ static json_t *read_entries(struct json_members *m, const char *name, bool names
 	return list;
 }
 
+/* "ALL_TRAFFIC" in clients' words. */
 static bool holds_everything(const json_t *list)
 {
 	for (size_t i = 0; i < json_array_size(list); i++)
@@ -95,6 +104,7 @@ static bool holds_everything(const json_t *list)
 	return false;
 }
 
+/* Only the known members are kept. */
 static void read_proxy(struct json_members *m, json_t *kept)
 {
 	json_t *object = json_members_object(m, "egressProxy", JSON_MEMBERS_MAX), *clean;
@@ -151,6 +161,7 @@ static bool is_rule(const json_t *list)
 	return true;
 }
 
+/* The object is kept whole, since all of it was checked. */
 static void read_rules(struct json_members *m, json_t *kept)
 {
 	json_t *rules = json_members_object(m, "rules", RULES_MAX), *list;
@@ -196,6 +207,7 @@ static void read_egress(struct json_members *m, enum network_internet internet, 
 			     internet == NETWORK_YES ? json_true() : json_false());
 }
 
+/* envd's port is refused. */
 static void read_ports(struct json_members *m, json_t *kept)
 {
 	json_t *list = json_members_array(m, "httpsPorts", PORTS_MAX);
@@ -246,6 +258,7 @@ static int write_text(json_t *kept, char **ret, struct err *e)
 	return *ret == NULL ? err_set(e, ERR_SYSTEM, "network: out of memory") : 0;
 }
 
+/* NULL is as an empty object. */
 int network_read(json_t *network, enum network_internet internet, struct network *ret,
 		 struct err *e)
 {
@@ -275,6 +288,7 @@ void network_release(struct network *n)
 	n->text = NULL;
 }
 
+/* before is the row's text, written by write_text(). */
 int network_update(const char *before, json_t *update, char **ret, struct err *e)
 {
 	static const char *const stays[] = { "allowPublicTraffic", "maskRequestHost",
@@ -299,6 +313,7 @@ int network_update(const char *before, json_t *update, char **ret, struct err *e
 	return -1;
 }
 
+/* The password of a proxy is taken out first. */
 void network_shape(struct json *j, const char *text)
 {
 	json_t *root = json_loads(text, 0, NULL), *internet = json_object_get(root, INTERNET);

@@ -18,12 +18,14 @@
 #include "front/e2b/control/netname.h"
 #include "lib/base/own.h"
 
+/* Placeholders in headers: E2B's, which are translated, and Cordon's. */
 #define SECRET_E2B "${e2b.secrets."
 #define SECRET_CORDON "${secret."
 #define IDENTITY "${e2b.identity."
 #define SECRET_NAME_MAX 128
 #define VALUE_MAX 4096
 
+/* The row's lists, borrowed from the parsed text, and the default that follows from them. */
 struct network_policy_asked {
 	const json_t *allow, *deny, *rules, *proxy;
 	bool everything; /* all but the denied is allowed */
@@ -34,6 +36,7 @@ struct network_policy_asked {
 #define EVERYTHING "0.0.0.0/0"
 #define EVERYTHING_SIX "::/0"
 
+/* Entries are compared as texts. */
 static bool policy_holds(const json_t *list, const char *entry)
 {
 	for (size_t i = 0; i < json_array_size(list); i++)
@@ -42,6 +45,7 @@ static bool policy_holds(const json_t *list, const char *entry)
 	return false;
 }
 
+/* open: sandboxes without rules may reach everything. */
 static void read_asked(const json_t *root, bool open, struct network_policy_asked *ret)
 {
 	const json_t *internet = json_object_get(root, "allowInternetAccess");
@@ -65,7 +69,9 @@ static void read_asked(const json_t *root, bool open, struct network_policy_aske
 		ret->everything = json_is_true(internet) || open; /* denying opens nothing */
 }
 
-/* ---- headers */
+/* ---- headers
+ *
+ * E2B's placeholders for secrets become Cordon's. No value is seen here. */
 
 /* The next placeholder of a kind in a text, and the name in it. */
 static const char *policy_placeholder(const char *text, const char *kind, char ret[SECRET_NAME_MAX],
@@ -85,6 +91,7 @@ static const char *policy_placeholder(const char *text, const char *kind, char r
 	return at;
 }
 
+/* The header with Cordon's placeholders. NULL: e says why not. */
 static json_t *policy_translate(const char *value, struct err *e)
 {
 	char out[VALUE_MAX], name[SECRET_NAME_MAX];
@@ -111,6 +118,7 @@ static json_t *policy_translate(const char *value, struct err *e)
 	return json_string(out);
 }
 
+/* NULL if the list has no transform. json_object_foreach() takes that as empty. */
 static json_t *headers_of(const json_t *list)
 {
 	const json_t *transform = json_object_get(json_array_get(list, 0), "transform");
@@ -118,6 +126,7 @@ static json_t *headers_of(const json_t *list)
 	return json_object_get(transform, "headers");
 }
 
+/* The member set_headers of a rule. */
 static int put_headers(json_t *rule, json_t *headers, struct err *e)
 {
 	json_t *set = json_object(), *value;
@@ -137,6 +146,7 @@ static int put_headers(json_t *rule, json_t *headers, struct err *e)
 	return 0;
 }
 
+/* A name may come more than once. */
 int network_policy_secrets(const char *text, int (*fn)(const char *name, void *arg), void *arg)
 {
 	json_t *root = json_loads(text, 0, NULL), *list, *value;
@@ -161,7 +171,9 @@ int network_policy_secrets(const char *text, int (*fn)(const char *name, void *a
 	return result;
 }
 
-/* ---- rules */
+/* ---- rules
+ *
+ * policy_compose() adds rules in the order of the comment on top. */
 
 /* Of one entry, allowed or not. The caller gives it away. */
 static json_t *rule_of(const char *entry, const char *action)
@@ -176,6 +188,7 @@ static json_t *rule_of(const char *entry, const char *action)
 	return rule;
 }
 
+/* Take rule over, also on failure. */
 static int policy_add(json_t *rules, json_t *rule, struct err *e)
 {
 	if (rule == NULL || json_array_append_new(rules, rule) < 0)
@@ -183,6 +196,7 @@ static int policy_add(json_t *rules, json_t *rule, struct err *e)
 	return 0;
 }
 
+/* One rule for each entry of a list. */
 static int add_entries(json_t *rules, const struct network_policy_asked *a, const json_t *list,
 		       const char *action, struct err *e)
 {
@@ -208,6 +222,7 @@ static bool policy_fits(const char *entry, const char *host)
 	       strcasecmp(host + h - (n - 1), entry + 1) == 0;
 }
 
+/* Does an entry of allowOut cover the host? */
 static bool is_named(const struct network_policy_asked *a, const char *host)
 {
 	for (size_t i = 0; i < json_array_size(a->allow); i++)
@@ -234,6 +249,7 @@ static json_t *hosts_of(const struct network_policy_asked *a, const char *host, 
 	return hosts;
 }
 
+/* hosts has one entry at least. */
 static int add_transform(json_t *rules, json_t *hosts, json_t *headers, struct err *e)
 {
 	json_t *first = json_array_get(hosts, 0);
@@ -248,6 +264,7 @@ static int add_transform(json_t *rules, json_t *hosts, json_t *headers, struct e
 	return policy_add(rules, rule, e);
 }
 
+/* rest false: in front of allowOut. rest true: behind denyOut. */
 static int add_transforms(json_t *rules, const struct network_policy_asked *a, bool rest,
 			  struct err *e)
 {
@@ -286,6 +303,7 @@ static int check_transforms(const struct network_policy_asked *a, struct err *e)
 	return result;
 }
 
+/* The whole document. NULL: e says why not. */
 static json_t *policy_compose(const struct network_policy_asked *a, struct err *e)
 {
 	json_t *rules = json_array();
@@ -309,6 +327,7 @@ static json_t *policy_compose(const struct network_policy_asked *a, struct err *
 	return root;
 }
 
+/* The row was checked when it was written. */
 int network_policy_write(const char *text, bool open, char **ret, struct err *e)
 {
 	json_t *row = json_loads(text, 0, NULL), *root = NULL;

@@ -33,6 +33,7 @@
  *
  * A sandbox is a session with E2B's defaults and words. */
 
+/* The sandbox runs, and its start command is ready. */
 static void on_created(struct request *r, struct session *s)
 {
 	sandbox_reply(r, 201, s);
@@ -77,6 +78,7 @@ static int sandbox_create_complete(struct request *r, struct sandbox_spec *s, ch
 	return 0;
 }
 
+/* session_request_start() copies its texts, so everything read is released here. */
 static void sandbox_create_session(struct request *r, const uint8_t *body, size_t len,
 				   enum sandbox_spec_version version)
 {
@@ -129,11 +131,13 @@ void sandbox_create_v2(struct request *r)
  *
  * Replaces the outbound rules of a sandbox, see network.h. */
 
+/* For network_policy_secrets(): whose secrets, and where to put the reason. */
 struct sandbox_naming {
 	struct request *r;
 	struct err *e;
 };
 
+/* -1 ends the search at the first secret that cannot be used. */
 static int check_secret(const char *name, void *arg)
 {
 	struct sandbox_naming *n = arg;
@@ -167,6 +171,7 @@ int sandbox_network_policy(struct request *r, const char *text, char **ret, stru
 	return 0;
 }
 
+/* The egress gateway has the rules, or refused them. */
 static void on_applied(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
@@ -177,6 +182,7 @@ static void on_applied(struct completion *w, const struct err *e)
 		reply_empty(r, 204);
 }
 
+/* All checks come first. The row's text is written before the gateway is asked. */
 static int sandbox_network_update(struct request *r, struct session *s, json_t *root, struct err *e)
 {
 	OWN_MEM char *text = NULL, *policy = NULL;
@@ -195,6 +201,7 @@ static int sandbox_network_update(struct request *r, struct session *s, json_t *
 	return session_policy_set(s, policy, request_actor(r), &r->wait, e);
 }
 
+/* Only a running sandbox can be changed. */
 static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -223,7 +230,9 @@ void sandbox_network(struct request *r)
 #define SANDBOX_JSON_MAX (16U << 10)
 #define FOREVER_MS (100ULL * 365 * 24 * 3600 * 1000) /* the end of sandboxes without one */
 
-/* ---- the text in the row */
+/* ---- the text in the row
+ *
+ * Written once, when a sandbox is created, and read by every request into it. */
 
 static void copy_text(const json_t *root, const char *name, char *ret, size_t cap)
 {
@@ -232,6 +241,7 @@ static void copy_text(const json_t *root, const char *name, char *ret, size_t ca
 	str_copy_to(ret, cap, text == NULL ? "" : text);
 }
 
+/* otherwise: the value for rows without the member. */
 static bool is_set(const json_t *root, const char *name, bool otherwise)
 {
 	const json_t *value = json_object_get(root, name);
@@ -239,6 +249,7 @@ static bool is_set(const json_t *root, const char *name, bool otherwise)
 	return value == NULL ? otherwise : json_is_true(value);
 }
 
+/* A text that cannot be parsed is as an absent one. */
 void sandbox_read(const struct store_session *row, struct sandbox *ret)
 {
 	const char *text = row->client;
@@ -271,7 +282,9 @@ char *sandbox_write(const struct sandbox *b)
 	return text;
 }
 
-/* ---- facts of a sandbox */
+/* ---- facts of a sandbox
+ *
+ * E2B's words, as facts of a session. */
 
 bool sandbox_is_paused(const struct store_session *row)
 {
@@ -293,6 +306,7 @@ const char *sandbox_template_id(const struct core *c, const struct store_session
 	return strcmp(row->template, core_config(c)->template) == 0 ? "base" : row->template;
 }
 
+/* Those that cordond may use. */
 static uint64_t machine_cpus(void)
 {
 	cpu_set_t set;
@@ -318,7 +332,9 @@ void sandbox_size(const struct cell_limits *limits, struct sandbox_size *ret)
 	ret->disk_bytes = limits->disk_bytes == 0 ? ret->memory_bytes : limits->disk_bytes;
 }
 
-/* ---- of a request */
+/* ---- of a request
+ *
+ * Handlers find their sandbox here, so every route has the same words for a missing one. */
 
 void sandbox_missing(struct request *r)
 {
@@ -330,6 +346,7 @@ void sandbox_missing(struct request *r)
 	reply_code(r, 404, "not_found", text);
 }
 
+/* A sandbox that has just ended is as one that never was. */
 void sandbox_fail(struct request *r, const struct err *e)
 {
 	if (e->code == ERR_NOT_FOUND || err_reason_is_gone(e->reason))
@@ -385,6 +402,7 @@ static uint64_t end_of(const struct store_session *row)
 	return row->started_ms + (row->timeout_ms == 0 ? FOREVER_MS : row->timeout_ms);
 }
 
+/* The members by which clients know a sandbox. */
 static void shape_names(struct json *j, const struct e2b *b, const struct store_session *row,
 			const struct sandbox *box)
 {
@@ -397,6 +415,7 @@ static void shape_names(struct json *j, const struct e2b *b, const struct store_
 	json_text(j, "envdVersion", E2B_ENVD_VERSION);
 }
 
+/* secrets: the key may use the sandbox. Otherwise no token is shown. */
 static void shape_access(struct json *j, const struct e2b *b, const struct store_session *row,
 			 const struct sandbox *box, bool secrets)
 {
@@ -428,6 +447,7 @@ static void shape_facts(struct json *j, const struct store_session *row)
 	volume_mounts_shape(j, row->mounts);
 }
 
+/* The token for ports is needed only if ports are closed without it. */
 void sandbox_shape(struct json *j, const char *name, const struct e2b *b, const struct session *s)
 {
 	const struct store_session *row = session_row(s);

@@ -29,6 +29,7 @@
 #define HOST_MAX (SANDBOX_HOST_MAX + 16)
 #define DROP_MAX 8
 
+/* The state of a request until it has reached envd or a port. forward is freed with it. */
 struct entry_request {
 	uint16_t port;
 	bool tls;
@@ -40,8 +41,11 @@ struct entry_request {
 	bool admitted;		/* to its ports, by its URL or by a key */
 };
 
-/* ---- answers */
+/* ---- answers
+ *
+ * Browsers get a page, programs get JSON. Both name the sandbox. */
 
+/* By the beginning of User-Agent. */
 static bool is_browser(const struct request *r)
 {
 	const struct http1_request *q = exchange_request(r->x);
@@ -67,6 +71,7 @@ static void reply_page(struct request *r, int status, const char *message)
 		       n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
+/* port 0: the member is left out. */
 static void reply_failure(struct request *r, int status, const char *message, unsigned port)
 {
 	char text[512 + 6 * sizeof(((struct err *)NULL)->msg)];
@@ -99,6 +104,7 @@ void sandbox_entry_gone(struct request *r)
 	reply_failure(r, 503, "The server is starting, try again", 0);
 }
 
+/* Every failure that means a missing sandbox has the one answer for it. */
 static void sandbox_entry_fail(struct request *r, const struct failure *f)
 {
 	if (f->status == 404 || f->status == 410)
@@ -117,8 +123,12 @@ void sandbox_entry_refuse(struct e2b *b, struct exchange *x, const char *why)
 		reply_code(r, 400, "invalid", why);
 }
 
-/* ---- ports */
+/* ---- ports
+ *
+ * open_port() dials the port in the cell. on_connected() hands the connection to forward, the
+ * proxy, which lives until the request ends. */
 
+/* In this order: the record of code, the proxy, the dial. */
 static void sandbox_entry_release(struct request *r, bool answered)
 {
 	struct entry_request *g = r->state;
@@ -128,6 +138,7 @@ static void sandbox_entry_release(struct request *r, bool answered)
 	dial_cancel(&g->dial);
 }
 
+/* The server in the cell gave no answer to pass on. */
 static void on_forward_failure(struct exchange *x, int status, const char *why)
 {
 	struct request *r = request_of(x);
@@ -240,6 +251,7 @@ static int note_use(struct request *r, struct entry_request *g, struct err *e)
 			    port, by, (unsigned long long)more);
 }
 
+/* Without a listener at the port the answer is 502, in E2B's words. */
 static void on_connected(struct dial *d, int fd, const struct err *why)
 {
 	const char *drop[DROP_MAX];
@@ -278,6 +290,7 @@ static void on_connected(struct dial *d, int fd, const struct err *why)
 		reply_error(r, &e);
 }
 
+/* With access by a token, a URL or a key the connection counts for the tenant. */
 static bool traffic_allowed(struct request *r, const struct entry_request *g)
 {
 	static const char missing[] = "Sandbox is secured with traffic access token. Token header "
@@ -320,6 +333,7 @@ static bool interpreter_admits(struct request *r, const struct entry_request *g,
 	return false;
 }
 
+/* A request held open keeps the sandbox from being idle. */
 static void open_port(struct request *r, struct session *s)
 {
 	struct entry_request *g = r->state;
@@ -337,7 +351,10 @@ static void open_port(struct request *r, struct session *s)
 	dial_start(s, g->port, &g->dial);
 }
 
-/* ---- the sandbox */
+/* ---- the sandbox
+ *
+ * sandbox_entry_handle() checks in this order: the sandbox exists, the tenant has room, the sandbox
+ * runs or may be resumed, the client may use the port. Nothing in the cell happens before. */
 
 /* Does the request bring a key of the session's tenant that may run code in it? Then it ends when
  * the key is revoked. */
@@ -369,6 +386,7 @@ static bool has_url(struct request *r, const struct session *s, uint16_t port, c
 	return true;
 }
 
+/* The sandbox runs now. envd's handlers have states of their own. */
 static void on_session(struct request *r, struct session *s)
 {
 	struct entry_request *g = r->state;

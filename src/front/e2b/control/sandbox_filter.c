@@ -14,7 +14,10 @@
 #include "lib/base/base64.h"
 #include "lib/http/url.h"
 
-/* ---- metadata */
+/* ---- metadata
+ *
+ * sandbox_filter_read() turns the parameter into pairs of JSON strings. has_pair() looks for one
+ * pair in a row. */
 
 static int refuse_pairs(struct err *e)
 {
@@ -53,6 +56,7 @@ static void sandbox_filter_add(struct sandbox_filter *f, char *name, char *value
 	f->pairs[i].value = value;
 }
 
+/* at is not ended by a NUL. */
 static int read_pair(const char *at, size_t n, struct sandbox_filter *f, struct err *e)
 {
 	const char *equals = memchr(at, '=', n), *value;
@@ -100,6 +104,7 @@ int sandbox_filter_read(const char *parameter, struct sandbox_filter *ret, struc
 	}
 }
 
+/* n becomes 0, so a second call is safe. */
 void sandbox_filter_release(struct sandbox_filter *f)
 {
 	for (unsigned i = 0; i < f->n; i++) {
@@ -123,6 +128,7 @@ static const char *skip_string(const char *at)
 	return at + 1;
 }
 
+/* Compares bytes: texts in metadata with their quotes and escapes. */
 static bool is_same(const char *at, const char *end, const char *want)
 {
 	size_t n = strlen(want);
@@ -130,6 +136,7 @@ static bool is_same(const char *at, const char *end, const char *want)
 	return (size_t)(end - at) == n && memcmp(at, want, n) == 0;
 }
 
+/* One pass over the text. Any other form of text has no pairs. */
 static bool has_pair(const char *metadata, const char *name, const char *value)
 {
 	const char *at = metadata;
@@ -187,7 +194,9 @@ int sandbox_filter_states(const char *parameter, unsigned *ret, struct err *e)
 	return 0;
 }
 
-/* ---- pages */
+/* ---- pages
+ *
+ * The token has E2B's form. */
 
 #define ASCENDING "__asc"
 
@@ -210,6 +219,7 @@ static int refuse_cursor(struct err *e)
 	return err_set(e, ERR_INVALID, "parameter nextToken: not a token from this server");
 }
 
+/* No NUL may be inside: the parts are read as texts. */
 static bool sandbox_filter_decode(const char *text, char ret[SANDBOX_FILTER_CURSOR_MAX])
 {
 	size_t n = strlen(text);

@@ -11,6 +11,7 @@
 #include "lib/base/clock.h"
 
 #define DETAIL_JSON_MAX (2U << 20) /* rules of the network are the most of it */
+/* Timeouts in seconds where a request has none, and the least refresh. */
 #define RESUME_S 15
 #define CONNECT_S 300
 #define REFRESH_MIN_S 15
@@ -74,13 +75,17 @@ static uint64_t sandbox_life_cut(const struct store_session *row, int64_t second
 	return asked > left ? left : asked;
 }
 
-/* ---- woken */
+/* ---- woken
+ *
+ * connect and resume both begin with sandbox_life_resume(). on_running() follows once. */
 
+/* The state of a request that waits for its sandbox. */
 struct resuming {
 	uint64_t timeout_ms;
 	bool extend; /* others resume it, too */
 };
 
+/* The new timeout is set only when the sandbox runs. */
 static void on_running(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
@@ -102,6 +107,7 @@ static void on_running(struct completion *w, const struct err *why)
 		sandbox_reply(r, 201, s);
 }
 
+/* memory false: a paused sandbox is booted again from its files. */
 static void sandbox_life_resume(struct request *r, struct session *s, uint64_t timeout_ms,
 				bool memory)
 {
@@ -139,6 +145,7 @@ static int read_resume(struct request *r, const uint8_t *body, size_t len, int64
 	return read;
 }
 
+/* A running sandbox is answered with 200, a resumed one with 201. */
 static void sandbox_life_connect(struct request *r, const uint8_t *body, size_t len,
 				 int64_t otherwise_s)
 {
@@ -176,6 +183,7 @@ static void on_connect_v2(struct exchange *x, const uint8_t *body, size_t len)
 	sandbox_life_connect(request_of(x), body, len, CONNECT_S);
 }
 
+/* Unlike connect, resume refuses a running sandbox. */
 static void on_resume_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -212,7 +220,9 @@ void sandbox_resume(struct request *r)
 	request_body(r, on_resume_body);
 }
 
-/* ---- pause */
+/* ---- pause
+ *
+ * A sandbox that is being resumed is paused after that, so the wait has two steps. */
 
 static void on_paused(struct completion *w, const struct err *e)
 {
@@ -248,6 +258,7 @@ static void on_running_to_pause(struct completion *w, const struct err *why)
 		session_pause(s, request_actor(r), &r->wait);
 }
 
+/* The body may ask for a pause without memory. */
 static void on_pause_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -287,6 +298,7 @@ void sandbox_pause(struct request *r)
 
 /* ---- given time */
 
+/* The new timeout counts from now, and may be shorter than the old one. */
 static void on_timeout_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -318,6 +330,7 @@ void sandbox_timeout(struct request *r)
 	request_body(r, on_timeout_body);
 }
 
+/* A refresh only makes a sandbox's life longer. */
 static void on_refresh_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);

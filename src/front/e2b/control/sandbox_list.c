@@ -20,10 +20,12 @@
 
 #define LIMIT_MAX 100
 
+/* A row is borrowed from its session, within one piece of work. */
 struct sandbox_list_found {
 	const struct store_session *row;
 };
 
+/* The state of a list: its filters, its page, and the sandboxes found. */
 struct sandbox_list {
 	struct list_job job; /* first */
 	struct request *r;
@@ -53,6 +55,7 @@ static bool is_wanted(const struct sandbox_list *l, const struct store_session *
 	       sandbox_filter_matches(&l->metadata, row->metadata == NULL ? "" : row->metadata);
 }
 
+/* session_each() cannot be stopped, so a failure only skips the rest. */
 static void on_session(struct session *s, void *arg)
 {
 	struct sandbox_list *l = arg;
@@ -118,6 +121,7 @@ static void set_next(struct sandbox_list *l, const struct store_session *last)
 	exchange_header(l->r->x, "X-Next-Token", token);
 }
 
+/* A next token is given only if another row follows. */
 static void write_page(struct sandbox_list *l, struct json *j)
 {
 	const struct store_session *last = NULL;
@@ -138,6 +142,7 @@ static void write_page(struct sandbox_list *l, struct json *j)
 	json_close(j, ']');
 }
 
+/* The only piece. on_finish() follows in this turn, while the rows are valid. */
 static int on_piece(struct list_job *w, struct err *e)
 {
 	struct sandbox_list *l = (struct sandbox_list *)w;
@@ -146,6 +151,7 @@ static int on_piece(struct list_job *w, struct err *e)
 	return l->failed ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
 }
 
+/* X-Total-Running counts sandboxes of all pages. */
 static void on_finish(struct list_job *w)
 {
 	struct sandbox_list *l = (struct sandbox_list *)w;
@@ -213,6 +219,7 @@ static int read_page(struct sandbox_list *l, struct err *e)
 	return 0;
 }
 
+/* -1: a parameter is malformed, and e names it. */
 static int read_v2(struct sandbox_list *l, struct err *e)
 {
 	char states[64];
@@ -232,6 +239,7 @@ static void sandbox_list_release(struct list_job *w)
 	free(l->found);
 }
 
+/* read takes the parameters of one version. v1 has no pages, so its limit stays 0. */
 static void sandbox_list_begin(struct request *r,
 			       int (*read)(struct sandbox_list *l, struct err *e))
 {

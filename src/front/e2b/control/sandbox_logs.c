@@ -20,6 +20,7 @@
 #define SEARCH_MAX 256
 #define ENTRY_TEXT_MAX (16U << 10)
 
+/* In the order of level_names, so that levels can be compared. */
 enum sandbox_log_level { DEBUG, INFO, WARN, ERROR };
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
@@ -32,6 +33,7 @@ struct sandbox_log_entry {
 	char *fields;	    /* JSON object of texts */
 };
 
+/* The state of a request for logs, of both versions. */
 struct logs {
 	struct list_job job; /* first */
 	uint64_t after;	     /* number of the last event read */
@@ -46,7 +48,9 @@ struct logs {
 	bool failed;
 };
 
-/* ---- from an event */
+/* ---- from an event
+ *
+ * There are no other logs: events are the sandbox's history. */
 
 /* One line "key TAB value" of its data. Return the start of the next line. NULL: none. */
 static const char *next_fact(const char *at, char *ret_key, size_t cap, char *ret_value,
@@ -64,6 +68,7 @@ static const char *next_fact(const char *at, char *ret_key, size_t cap, char *re
 	return at + line + (at[line] == '\n');
 }
 
+/* By one fact of the event. The highest level of all facts counts. */
 static enum sandbox_log_level level_of(const char *key, const char *value)
 {
 	static const char *const bad[] = { "oom",	   "killed",	     "crashed",
@@ -78,6 +83,7 @@ static enum sandbox_log_level level_of(const char *key, const char *value)
 	return INFO;
 }
 
+/* False: out of memory. *ret is to be released in any case. */
 static bool sandbox_logs_describe(const struct store_event *v, struct sandbox_log_entry *ret)
 {
 	const char *at = v->data, *next;
@@ -117,8 +123,11 @@ static void release_entry(struct sandbox_log_entry *n)
 	*n = (struct sandbox_log_entry){ 0 };
 }
 
-/* ---- which ones */
+/* ---- which ones
+ *
+ * The filter by time, level and text runs here, row by row. */
 
+/* 1 stops the store's loop. */
 static int on_row(const struct store_event *v, void *cookie)
 {
 	struct logs *l = cookie;
@@ -137,8 +146,11 @@ static int on_row(const struct store_event *v, void *cookie)
 	return 0;
 }
 
-/* ---- how they are written */
+/* ---- how they are written
+ *
+ * Version 1 shows each entry in two forms, as a line and as an entry. */
 
+/* line is JSON within a JSON text. */
 static void write_line(struct json *j, const struct sandbox_log_entry *n)
 {
 	char text[2 * ENTRY_TEXT_MAX];
@@ -190,7 +202,9 @@ static void write_v2(struct json *j, const struct logs *l)
 	json_close(j, '}');
 }
 
-/* ---- looking for them */
+/* ---- looking for them
+ *
+ * new_logs() makes the state. Each version sets its bounds and starts the job. */
 
 static void sandbox_logs_release(struct list_job *w)
 {
@@ -201,6 +215,7 @@ static void sandbox_logs_release(struct list_job *w)
 	free(l->entries);
 }
 
+/* 1: there may be more events. */
 static int on_piece(struct list_job *w, struct err *e)
 {
 	struct logs *l = (struct logs *)w;
@@ -263,6 +278,7 @@ void sandbox_logs_v1(struct request *r)
 	list_job_start(&l->job);
 }
 
+/* The cursor is a time: entries from it on, or up to it if backward. */
 void sandbox_logs_v2(struct request *r)
 {
 	static const char *const directions[] = { "forward", "backward" };

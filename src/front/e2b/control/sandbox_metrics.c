@@ -12,7 +12,8 @@
 #define MANY_MAX 100
 #define SECONDS_MAX 100000000000ULL
 
-/* In percent of all CPUs that it has, between two samples. */
+/* In percent of all CPUs that it has, between two samples. A clock that stood still or went back
+ * gives 0. */
 static double cpu_percent(const struct session_sample *before, const struct session_sample *now,
 			  uint64_t cpus)
 {
@@ -22,6 +23,7 @@ static double cpu_percent(const struct session_sample *before, const struct sess
 	       (double)(now->time_ms - before->time_ms) / (double)cpus;
 }
 
+/* The processor's share is that since `before`. */
 static void write_one(struct json *j, const char *name, const struct sandbox_size *size,
 		      const struct session_sample *before, const struct session_sample *now)
 {
@@ -63,6 +65,7 @@ static size_t sandbox_metrics_look(struct session *s, bool fresh,
 	return n;
 }
 
+/* start and end are seconds since 1970, both included. */
 void sandbox_metrics(struct request *r)
 {
 	struct session_sample samples[SESSION_SAMPLES + 2];

@@ -77,6 +77,7 @@ static void sandbox_spec_refuse(struct json_members *m, enum err_code code, cons
 	(void)err_set(m->e, code, "%s", why);
 }
 
+/* True: *ret is set. Any sign is accepted here, as each route has its own bounds. */
 static bool read_seconds(struct json_members *m, const char *name, int64_t *ret)
 {
 	json_t *value = json_members_take(m, name);
@@ -92,6 +93,8 @@ static bool read_seconds(struct json_members *m, const char *name, int64_t *ret)
 	return true;
 }
 
+/* Sorted keys make the row's text the same for the same metadata. sandbox_filter.c compares that
+ * text. */
 static void read_metadata(struct json_members *m, struct sandbox_spec *s)
 {
 	json_t *object = json_members_object(m, "metadata", SANDBOX_SPEC_METADATA_MAX), *value;
@@ -114,6 +117,7 @@ static void read_metadata(struct json_members *m, struct sandbox_spec *s)
 		m->failed = true;
 }
 
+/* The action at the end of the timeout, and if traffic wakes the sandbox. */
 static void read_lifecycle(struct json_members *m, struct sandbox_spec *s)
 {
 	json_t *resume = json_members_object(m, "autoResume", JSON_MEMBERS_MAX);
@@ -136,6 +140,7 @@ static void read_lifecycle(struct json_members *m, struct sandbox_spec *s)
 	s->spec.on_timeout = !pause ? SESSION_KILL : memory ? SESSION_PAUSE : SESSION_PAUSE_FILES;
 }
 
+/* sandbox_spec_read() sets secure before. */
 static void read_network(struct json_members *m, struct sandbox_spec *s)
 {
 	json_t *network = json_members_object(m, "network", JSON_MEMBERS_MAX);
@@ -168,6 +173,7 @@ static void refuse_missing(struct json_members *m)
 	(void)json_members_object(m, "mcp", SIZE_MAX);
 }
 
+/* Members of the contract that do not matter here are left unread: the end is lenient. */
 int sandbox_spec_read(const void *body, size_t len, enum sandbox_spec_version version,
 		      struct sandbox_spec *ret, struct err *e)
 {

@@ -12,6 +12,7 @@
 
 #define LIMIT_MAX 100
 
+/* c may be NULL: nothing here depends on it. */
 static void secret_routes_show(struct json *j, struct core *c, const struct store_secret *s)
 {
 	char created[RFC3339_MAX], updated[RFC3339_MAX];
@@ -28,8 +29,10 @@ static void secret_routes_show(struct json *j, struct core *c, const struct stor
 	json_close(j, '}');
 }
 
+/* lenient: unknown members of a body are ignored. */
 static const struct secret_calls how = { .lenient = true, .show = secret_routes_show };
 
+/* A page in the making. last is the name that the next page continues after. */
 struct secret_routes_list {
 	struct json j;
 	uint64_t limit;
@@ -38,6 +41,7 @@ struct secret_routes_list {
 	bool more;
 };
 
+/* The row behind the page only tells that there is a next one. */
 static int on_row(const struct store_secret *row, void *cookie)
 {
 	struct secret_routes_list *l = cookie;

@@ -25,6 +25,7 @@
 #define TIMEOUT_V1_S 15
 #define TIMEOUT_V2_S 300
 
+/* The status of each fork is its own, as the answer's status is 201. */
 static void shape_error(struct json *j, const struct err *e)
 {
 	json_open(j, "error", '{');
@@ -81,6 +82,7 @@ static bool fails_strictly(struct request *r, const struct session_fork *f)
 	return true;
 }
 
+/* Clones that failed are left out. */
 static void on_cloned(struct request *r, const struct session_fork *f, const struct err *e)
 {
 	struct json j;
@@ -104,19 +106,25 @@ static void on_cloned(struct request *r, const struct session_fork *f, const str
 	reply_json(r, 200, &j);
 }
 
+/* strict: fewer clones than asked for are none. */
 static void on_cloned_strictly(struct request *r, const struct session_fork *f, const struct err *e)
 {
 	if (e != NULL || !fails_strictly(r, f))
 		on_cloned(r, f, e);
 }
 
-/* ---- the request */
+/* ---- the request
+ *
+ * fork_routes_start() reads the body for all three routes, which differ in the timeout and the form
+ * of the answer. */
 
+/* A body's members, with the route's defaults set before. */
 struct snapshot_routes_asked {
 	uint64_t count, timeout_s;
 	bool strict, given;
 };
 
+/* count is checked by hand, for a message in E2B's words. */
 static int read_body(const uint8_t *body, size_t len, struct snapshot_routes_asked *ret,
 		     struct err *e)
 {
@@ -156,6 +164,7 @@ static struct session *find_source(struct request *r)
 	return NULL;
 }
 
+/* A clone is a fork by a snapshot, which stays and is named in the answer. */
 static void fork_routes_start(struct exchange *x, const uint8_t *body, size_t len,
 			      uint64_t timeout_s, bool is_clone)
 {
@@ -212,13 +221,17 @@ void fork_routes_clone(struct request *r)
 	request_body(r, on_clone);
 }
 
-/* ---- reset */
+/* ---- reset
+ *
+ * The sandbox loses its changed files and its processes, and begins again. */
 
+/* resume false: the sandbox stays paused after the reset. */
 struct resetting {
 	bool resume, given;
 	uint64_t timeout_s;
 };
 
+/* The timeout is set only for a sandbox that runs. */
 static void on_reset(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -258,6 +271,7 @@ static int read_reset(const uint8_t *body, size_t len, struct resetting *ret, st
 	return read;
 }
 
+/* Without a body the sandbox is started again. */
 static void on_reset_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -294,6 +308,7 @@ void fork_routes_reset(struct request *r)
 #define LIST_JSON_MAX (256U << 10)
 #define LIMIT_MAX 100
 
+/* A snapshot without a name is known by its id. */
 static void snapshot_routes_shape(struct json *j, const struct core *c,
 				  const struct template_version *v)
 {
@@ -312,6 +327,7 @@ static void snapshot_routes_shape(struct json *j, const struct core *c,
 
 /* ---- create */
 
+/* Called once, when the snapshot is on disk or has failed. */
 static void on_made(struct request *r, const struct template_version *v,
 		    const struct session_capture_found *found, const struct err *e)
 {
@@ -343,6 +359,7 @@ static int read_name(const uint8_t *body, size_t len, char ret[SNAPSHOT_ID_MAX],
 	return read;
 }
 
+/* Without a time to expire: the contract has none. */
 static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -364,7 +381,9 @@ void snapshot_routes_create(struct request *r)
 	request_body(r, on_create_body);
 }
 
-/* ---- list */
+/* ---- list
+ *
+ * snapshot_list_read() gives all snapshots sorted, and a page is cut out. */
 
 /* Without "tpl_": tokens of pages have letters and digits only. */
 static const char *plain_id(const struct store_template *t)
@@ -392,6 +411,7 @@ static size_t find_page(const struct snapshot_list *l, const struct sandbox_filt
 	return i;
 }
 
+/* The cursor behind the last row shown. */
 static void set_next(struct request *r, const struct store_template *last)
 {
 	struct sandbox_filter_cursor next = { .ms = last->created_ms };
@@ -442,6 +462,7 @@ void snapshot_routes_list(struct request *r)
 	reply_json(r, 200, &j);
 }
 
+/* The route's scope allows two kinds of keys. A snapshot needs the one for sessions. */
 bool snapshot_routes_delete(struct request *r)
 {
 	struct err e = { 0 };
