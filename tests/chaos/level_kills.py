@@ -64,7 +64,7 @@ class Kills:
     # -- sessions that live on
 
     def other(self, level):
-        session = self.work.create({"level": level, "template": "small", **COLD})
+        session = self.work.create({"level": level, "template": "small", "timeout": "10h", **COLD})
         self.server.spawn(session, COUNTER)
         return [session, self.counts_on(session, 0)]
 
