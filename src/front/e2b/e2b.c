@@ -17,9 +17,11 @@
 #include "lib/base/str.h"
 #include "lib/http/url.h"
 
+/* The name of the sealed key in the store. */
 #define KEY_NAME "e2b.token_key"
 #define PATH_MAX_BYTES 4096
 
+/* NULL: e says why not. The adapter is never freed. */
 struct e2b *e2b_new(struct core *core, struct err *e)
 {
 	struct e2b *b = calloc(1, sizeof(*b));
@@ -41,8 +43,12 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 	return b;
 }
 
-/* ---- signed URLs */
+/* ---- signed URLs
+ *
+ * Every live session's token is tried, so signature_limit.c bounds how many an address may ask for.
+ */
 
+/* tried counts the tokens, for the limit. */
 struct e2b_search {
 	struct e2b *b;
 	struct token_trial trial;
@@ -87,8 +93,12 @@ static int find_signer(struct e2b *b, struct exchange *x, char ret_id[STORE_ID_M
 	return 1;
 }
 
-/* ---- dispatch */
+/* ---- dispatch
+ *
+ * router.c calls e2b_enter() for each request. False sends it on to the control plane and the other
+ * interfaces. */
 
+/* busy: the address has had too many checked. */
 static void refuse_signature(struct e2b *b, struct exchange *x, bool busy)
 {
 	struct request *r = request_new(b->core, x, &control_dialect, b);

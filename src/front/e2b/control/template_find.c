@@ -11,11 +11,13 @@
 #include "lib/base/sha256.h"
 #include "lib/base/str.h"
 
+/* Bytes of a name as clients write it. */
 #define TEXT_MAX 256
 
 #define ALIAS "base" /* the default one's public name. Others: templates_is_alias() */
 
-/* Clients write the operator's templates with any namespace, and the default one by its alias. */
+/* Clients write the operator's templates with any namespace, and the default one by its alias. name
+ * is in lower case. */
 static struct template_version *find_common(const struct core *c, const char *name)
 {
 	const char *slash = strchr(name, '/');
@@ -33,6 +35,7 @@ static struct template_version *find_common(const struct core *c, const char *na
 	return slash == NULL ? NULL : templates_of(c, "", bare, "");
 }
 
+/* The tenant's own templates win over common ones. */
 struct template_version *template_find(const struct core *c, const struct tenant *t,
 				       const char *name)
 {
@@ -48,8 +51,12 @@ struct template_version *template_find(const struct core *c, const struct tenant
 	return v != NULL ? v : find_common(c, lower);
 }
 
-/* ---- the tenant's own */
+/* ---- the tenant's own
+ *
+ * A template may have versions, builds, or both. on_version() looks at the versions,
+ * find_in_builds() at the rows of builds. */
 
+/* ret gets the id if found. Both flags may stay false: there is no such template. */
 struct template_find_search {
 	const struct tenant *t;
 	const char *tenant, *name; /* a name or an id */
@@ -66,6 +73,7 @@ static bool is_retired(const struct template_version *v)
 	return !template_row(v)->current && template_tags(v, &tags) == 0;
 }
 
+/* A private template of another tenant counts only if it was named by its id. */
 static void on_version(const struct template_version *v, void *arg)
 {
 	struct template_find_search *f = arg;
@@ -82,7 +90,7 @@ static void on_version(const struct template_version *v, void *arg)
 	}
 }
 
-/* -1: the store failed. */
+/* -1: the store failed. By its name among the tenant's builds, then by its id among all. */
 static int find_in_builds(struct core *c, const char *tenant, struct template_find_search *f,
 			  struct err *e)
 {
@@ -130,6 +138,7 @@ bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID
 	return false;
 }
 
+/* For on_any(): the id to find, and the last version with it. */
 struct any {
 	const char *id;
 	const struct store_template *row;
@@ -151,7 +160,9 @@ struct template_version *template_find_any(const struct core *c, const char *tem
 	return a.row == NULL ? NULL : templates_by_id(c, a.row->id);
 }
 
-/* ---- ids and names */
+/* ---- ids and names
+ *
+ * The operator's templates are known by names, the tenants' by ids. */
 
 const char *template_find_id(const struct core *c, const struct store_template *row)
 {
@@ -184,6 +195,7 @@ int template_find_build(struct core *c, const struct store_template *row,
 	return 0;
 }
 
+/* One published version is enough. */
 static void on_public(const struct template_version *v, void *arg)
 {
 	struct template_find_search *f = arg;
@@ -200,6 +212,7 @@ bool template_find_is_public(struct core *c, const char *template_id)
 	return f.found;
 }
 
+/* The default template has its alias in front of its name. */
 static void shape_common(struct json *j, const struct core *c, const char *name, const char *member)
 {
 	bool is_default = strcmp(name, core_config(c)->template) == 0;
@@ -212,6 +225,7 @@ static void shape_common(struct json *j, const struct core *c, const char *name,
 	json_close(j, ']');
 }
 
+/* A tenant's template has its namespace in names, and not in aliases. */
 void template_find_shape_names(struct json *j, struct core *c, const char *tenant, const char *name)
 {
 	char space[STORE_NAME_MAX] = "", full[2 * STORE_NAME_MAX];

@@ -21,6 +21,7 @@
  *
  * Templates are deleted, published and made private again. */
 
+/* Counts the tenant's live sessions with one template. */
 struct template_routes_uses {
 	const char *template_id;
 	unsigned sessions;
@@ -63,6 +64,7 @@ void template_changes_delete(struct request *r)
 		reply_empty(r, 204);
 }
 
+/* Members other than public are ignored. *given: it was there. */
 static int read_public(const uint8_t *body, size_t len, bool *ret, bool *given, struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e), *value;
@@ -76,6 +78,7 @@ static int read_public(const uint8_t *body, size_t len, bool *ret, bool *given, 
 	return 0;
 }
 
+/* names: the answer of version 2 shows the names. */
 static void template_changes_patch(struct request *r, const uint8_t *body, size_t len, bool names)
 {
 	struct template_version *v = NULL;
@@ -141,6 +144,7 @@ void template_changes_patch_v2(struct request *r)
 
 /* ---- bodies */
 
+/* A body's tags. list points into texts, so the structure must not be copied. */
 struct tags {
 	json_t *root;
 	const char *target; /* of `target` or `name` */
@@ -212,6 +216,7 @@ static void reply_assigned(struct request *r, struct template_version *v, const 
 	reply_json(r, 201, &j);
 }
 
+/* The tags move to the version that target names. */
 static void tag_routes_set(struct request *r, const struct tags *t, const struct template_name *ref)
 {
 	char id[STORE_ID_MAX];
@@ -255,6 +260,7 @@ void tag_routes_assign(struct request *r)
 
 /* ---- DELETE /templates/tags */
 
+/* All tags are looked up first, so a wrong one removes none. */
 static int remove_all(struct request *r, const char *id, const struct tags *t, struct err *e)
 {
 	for (size_t i = 0; i < t->n; i++)
@@ -308,6 +314,7 @@ void tag_routes_remove(struct request *r)
 
 #define TAG_ROUTES_LISTED_MAX (TEMPLATES_TAGS_MAX + 1)
 
+/* The tags of one template, sorted as they are added. */
 struct listed {
 	const char *id;
 	size_t n;

@@ -20,8 +20,11 @@
 
 /* ---- access
  *
- * What the requests for a volume's content have in common: the token, parameters,
- * and how an entry and a failure are written. */
+ * What the requests for a volume's content have in common: the token, parameters, and how an entry
+ * and a failure are written.
+ *
+ * volume_access() comes first in every handler, then volume_access_params(), then
+ * volume_content_start(). The answer follows from the events of the call. */
 
 #define ENTRY_JSON_MAX (64U << 10)
 #define ROOM_LEAST (1U << 20)
@@ -45,6 +48,7 @@ static const struct dialect content_dialect = { .interface = "e2b", .fail = volu
 
 /* ---- the token */
 
+/* *ret is the text behind "Bearer ". */
 static bool volume_access_bearer(const struct request *r, struct http1_span *ret)
 {
 	static const char scheme[] = "Bearer ";
@@ -147,6 +151,7 @@ static int volume_content_start(struct request *r, struct content_call *c,
 	return content_call_start(c, r->core, v, s, events, e);
 }
 
+/* *ret is STORAGE_CONTENT_UNSET if the parameter is absent. */
 static int read_number(struct request *r, const char *name, uint64_t max, uint32_t *ret,
 		       struct err *e)
 {
@@ -175,7 +180,9 @@ static int volume_access_params(struct request *r, struct storage_content *ret, 
 	return 0;
 }
 
-/* ---- answers */
+/* ---- answers
+ *
+ * Entries and failures are written alike for all operations. */
 
 static void shape_time(struct json *j, const char *name, int64_t ns)
 {
@@ -185,6 +192,7 @@ static void shape_time(struct json *j, const char *name, int64_t ns)
 	json_text(j, name, text);
 }
 
+/* The entry comes from cordon-storage. Its texts may be any bytes, and the writer escapes them. */
 static void volume_access_shape(struct json *j, const struct content_entry *e)
 {
 	static const char *const types[CONTENT_TYPES] = { [CONTENT_UNKNOWN] = "unknown",
@@ -268,8 +276,11 @@ static void volume_access_fail(struct request *r, uint32_t what, const struct er
  * passed on between the client and cordon-storage in bounded pieces, as fast as the slower of the
  * two. */
 
-/* ---- out */
+/* ---- out
+ *
+ * cordon-storage sends one entry and then the bytes. The answer begins with their length. */
 
+/* left: bytes that the client has not been given. */
 struct volume_content_reading {
 	struct content_call call;
 	bool begun, sized; /* sized: there are bytes, so the answer has begun */
@@ -283,11 +294,13 @@ static void release_reading(struct request *r, bool answered)
 	content_call_cancel(&g->call);
 }
 
+/* The answer has no use for the entry. */
 static int on_read_entry(struct content_call *c, const struct content_entry *entry, struct err *e)
 {
 	return 0;
 }
 
+/* An empty file is answered at the end. */
 static void on_data_begins(struct content_call *c, uint64_t len)
 {
 	const struct request *r = c->arg;
@@ -300,6 +313,7 @@ static void on_data_begins(struct content_call *c, uint64_t len)
 		exchange_begin(r->x, 200, "application/octet-stream", len);
 }
 
+/* Returns what fits, and on_writable() asks for the rest. */
 static size_t on_data(struct content_call *c, const uint8_t *data, size_t len)
 {
 	const struct request *r = c->arg;
@@ -317,6 +331,7 @@ static void on_writable(struct exchange *x)
 	content_call_resume(&g->call);
 }
 
+/* Missing bytes cut the connection, as the length was promised. */
 static void on_read_end(struct content_call *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -355,8 +370,11 @@ void volume_file_read(struct request *r)
 		reply_error(r, &e);
 }
 
-/* ---- in */
+/* ---- in
+ *
+ * body_feed passes the body to the call at its pace, and answers when both have ended. */
 
+/* j gets the entry of the new file. */
 struct volume_content_writing {
 	struct body_feed body; /* first */
 	struct content_call call;
@@ -415,6 +433,7 @@ static bool volume_file_end(struct request *r)
 	return content_call_end_input(&w->call);
 }
 
+/* The call is cancelled, so nothing is kept. */
 static void volume_file_cut(struct request *r)
 {
 	struct volume_content_writing *w = r->state;
@@ -451,11 +470,15 @@ void volume_file_write(struct request *r)
 		body_feed_start(&w->body, r, max);
 }
 
-/* ---- folders */
+/* ---- folders
+ *
+ * volume_content_begin() makes the state, and volume_content_ask() starts the call. Operations
+ * differ in `what` and in the status. */
 
 #define DEPTH_MAX 10
 #define ENTRIES_MAX 50000
 
+/* The state of a request for entries, with its volume's row as it was at the start. */
 struct asking {
 	struct content_call call;
 	struct store_volume volume;
@@ -472,6 +495,7 @@ static void volume_content_release(struct request *r, bool answered)
 	json_release(&a->j);
 }
 
+/* A list's bytes count for the tenant while it grows. */
 static int on_entry(struct content_call *c, const struct content_entry *entry, struct err *e)
 {
 	struct request *r = c->arg;
@@ -485,6 +509,7 @@ static int on_entry(struct content_call *c, const struct content_entry *entry, s
 	return reply_count(r, a->j.len, e);
 }
 
+/* The one end of the call. */
 static void on_end(struct content_call *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -573,6 +598,7 @@ void volume_content_remove(struct request *r)
 
 /* ---- change */
 
+/* Absent members leave the file as it is. */
 static int read_change(const uint8_t *body, size_t len, struct storage_content *ret, struct err *e)
 {
 	uint64_t uid = STORAGE_CONTENT_UNSET, gid = uid, mode = uid;

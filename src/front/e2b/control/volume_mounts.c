@@ -7,6 +7,8 @@
 static void volume_mounts_problem(struct volume_mounts *m, size_t i, const char *fmt, ...)
 	PRINTF(3, 4);
 
+/* All mounts are checked, and each problem is a line of one message. A message that is full stays
+ * as it is. */
 static void volume_mounts_problem(struct volume_mounts *m, size_t i, const char *fmt, ...)
 {
 	size_t len;
@@ -48,6 +50,7 @@ static const char *path_problem(const char *path)
 		       : NULL;
 }
 
+/* Two mounts at one place would hide one another. */
 static bool is_used(const struct session_spec *spec, const char *path)
 {
 	for (unsigned i = 0; i < spec->nmounts; i++)
@@ -56,6 +59,7 @@ static bool is_used(const struct session_spec *spec, const char *path)
 	return false;
 }
 
+/* Either a mount is added to the spec, or a problem to the message. */
 static void read_one(struct request *r, const json_t *value, size_t i, struct session_spec *spec,
 		     struct volume_mounts *m)
 {
@@ -96,6 +100,7 @@ int volume_mounts_read(struct request *r, const json_t *list, struct session_spe
 	return ret->problems[0] == '\0' ? 0 : -1;
 }
 
+/* Mounts of directories of the machine are left out: volume_line_next() gives volumes only. */
 void volume_mounts_shape(struct json *j, const char *mounts)
 {
 	struct volume_line m;

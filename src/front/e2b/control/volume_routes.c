@@ -31,6 +31,7 @@ static void volume_routes_show(struct json *j, struct request *with, const struc
 	json_close(j, '}');
 }
 
+/* With a token for the content. */
 static void reply_volume(struct request *r, int status, const struct store_volume *v)
 {
 	struct json j;
@@ -49,11 +50,13 @@ static void reply_failed(struct request *r, const struct err *e)
 		reply_error(r, e);
 }
 
+/* volume_create_body() calls this when the volume is there. */
 static void on_made(struct request *r, const struct store_volume *row)
 {
 	reply_volume(r, 201, row);
 }
 
+/* E2B's volumes have no size of their own. */
 static int read_spec(json_t *root, struct volume_spec *ret, struct err *e)
 {
 	struct json_members m;
@@ -83,6 +86,7 @@ static int on_row(const struct store_volume *row, void *cookie)
 	return 0;
 }
 
+/* Without tokens: a list is for keys that only read, too. */
 void volume_routes_list(struct request *r)
 {
 	struct err e = { 0 };

@@ -6,6 +6,7 @@
 
 #include "lib/base/hex.h"
 
+/* The generation is part of the code and not of the token. */
 void volume_token_make(const struct token_key *k, const struct store_volume *v, const char *key_id,
 		       uint64_t until_ms, char ret[VOLUME_TOKEN_MAX])
 {
@@ -34,6 +35,7 @@ static bool read_parts(const char *text, char ret_key[STORE_ID_MAX], uint64_t *r
 	return true;
 }
 
+/* The token is made again from its own parts and compared. So a malformed number cannot pass. */
 bool volume_token_check(const struct token_key *k, const struct store_volume *v, uint64_t now_ms,
 			struct http1_span given, char ret_key[STORE_ID_MAX])
 {

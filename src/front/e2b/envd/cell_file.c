@@ -11,11 +11,13 @@
 
 #define ANY (-1)
 
+/* The user as words for an answer. */
 static const char *name_of(const struct cell_file *f)
 {
 	return f->user[0] == '\0' ? FILE_CALL_USER : f->user;
 }
 
+/* The number of arguments is this program's own, so a full array is a mistake of it. */
 void cell_file_add(struct cell_file *f, const char *argument)
 {
 	assert(f->argc < CELL_FILE_ARGS_MAX);
@@ -41,13 +43,16 @@ int cell_file_start(const struct cell_file *f, struct file_call *c, struct reque
 	return file_call_start(c, r, s, f->argv, f->argc, write, events, e);
 }
 
-/* ---- failures */
+/* ---- failures
+ *
+ * One table for both protocols: a row has a code for RPC and a status for HTTP. */
 
 bool cell_file_is_gone(const struct err *e)
 {
 	return err_reason_is_gone(e->reason);
 }
 
+/* Either sys or code names the failure. The other one is ANY. */
 struct cell_file_meaning {
 	int code, sys;
 	enum rpc_code rpc;
@@ -55,6 +60,7 @@ struct cell_file_meaning {
 	const char *words; /* the path follows a colon. NULL: those of the error */
 };
 
+/* The first matching row counts, so rows by errno come first. */
 static const struct cell_file_meaning meanings[] = {
 	{ ANY, ENOENT, RPC_NOT_FOUND, 404, "file not found: " },
 	{ ANY, EISDIR, RPC_INVALID_ARGUMENT, 400, "path is a directory: " },
@@ -85,6 +91,7 @@ static const struct cell_file_meaning meanings[] = {
 	{ ERR_UNSUPPORTED, ANY, RPC_UNIMPLEMENTED, 400, NULL },
 };
 
+/* Never NULL. */
 static const struct cell_file_meaning *meaning_of(const struct err *e)
 {
 	static const struct cell_file_meaning internal = { ANY, ANY, RPC_INTERNAL, 500, NULL };
@@ -115,6 +122,7 @@ static void cell_file_compose(char ret[sizeof(((struct err *)NULL)->msg)],
 		(void)snprintf(ret, cap, "%s%s", m->words, strchr(m->words, ':') ? path : "");
 }
 
+/* A sandbox that is gone comes before any other failure. */
 void cell_file_fail_rpc(struct request *r, const struct cell_file *f, const char *path,
 			const struct err *e)
 {
@@ -133,6 +141,7 @@ void cell_file_fail_rpc(struct request *r, const struct cell_file *f, const char
 	rpc_fail(r, m->rpc, "%s", text);
 }
 
+/* The words of E2B's file interface differ from those of its service. */
 void cell_file_fail_http(struct request *r, const struct cell_file *f, const char *path,
 			 const struct err *e)
 {

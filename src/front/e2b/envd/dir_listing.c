@@ -11,6 +11,7 @@ struct dir_listing_entry {
 	size_t path, json;
 };
 
+/* Large texts are counted for all clients together. False: too large, too many, or no memory. */
 static bool grow_text(struct dir_listing *l, size_t n)
 {
 	size_t size = l->size == 0 ? 4096 : l->size, counted;
@@ -35,6 +36,7 @@ static bool grow_text(struct dir_listing *l, size_t n)
 	return true;
 }
 
+/* The NUL is copied, too. Returns the place in the text, which stays valid when the text moves. */
 static size_t dir_listing_put(struct dir_listing *l, const char *text, size_t n)
 {
 	size_t at = l->len;
@@ -65,6 +67,7 @@ bool dir_listing_add(struct dir_listing *l, const char *path, const struct json 
 	return true;
 }
 
+/* '/' sorts before every other character, so that a directory's entries follow it. */
 static int compare_paths(const char *a, const char *b)
 {
 	while (*a == *b && *a != '\0') {
@@ -91,7 +94,7 @@ static size_t dir_listing_least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Sort runs of DIR_LISTING_RUN. True: there are more. */
+/* Sort runs of DIR_LISTING_RUN. True: there are more. Four runs in each piece. */
 static bool sort_runs(struct dir_listing *l)
 {
 	size_t end = dir_listing_least(l->n, l->at + (size_t)4 * DIR_LISTING_RUN);
@@ -152,6 +155,7 @@ static bool sort_piece(struct dir_listing *l)
 	return true;
 }
 
+/* First the passes of sorting, then the writing, both from l->at on. */
 bool dir_listing_piece(struct dir_listing *l, struct json *j)
 {
 	size_t before = j->len;

@@ -9,6 +9,7 @@
 
 #define CREATE "EVENT_TYPE_CREATE"
 
+/* The call may have no request, so the watch is found by its first member. */
 static struct dir_watch *watch_of(struct file_call *c)
 {
 	return (struct dir_watch *)(void *)c; /* its first member */
@@ -20,6 +21,7 @@ static const char *dir_watch_shown(const char *name)
 	return name[0] == '\0' ? "." : name;
 }
 
+/* The caller may not release the watch in this call. */
 static void dir_watch_end(struct dir_watch *w, enum rpc_code code, const char *why)
 {
 	w->ended = true;
@@ -38,6 +40,7 @@ static void dir_watch_report(struct dir_watch *w, const char *type, const char *
 	str_copy(w->name, dir_watch_shown(name));
 }
 
+/* One record becomes one event, or two for a rename within the directory. */
 static void take_event(struct dir_watch *w, const struct file_msg_event *v)
 {
 	bool has_entry = v->has_entry != 0;
@@ -76,6 +79,7 @@ static void take_event(struct dir_watch *w, const struct file_msg_event *v)
 	}
 }
 
+/* READY first, then events. An event with an entry is followed by the entry. */
 static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct dir_watch *w = watch_of(c);
@@ -99,6 +103,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 	return file_call_refuse(e);
 }
 
+/* Records after the end are read and dropped. */
 static bool is_ready(struct file_call *c)
 {
 	struct dir_watch *w = watch_of(c);
@@ -106,6 +111,7 @@ static bool is_ready(struct file_call *c)
 	return !w->begun || w->ended || w->events->has_room == NULL || w->events->has_room(w);
 }
 
+/* The built-in has ended. A watch that had ended before reports only a sandbox that is gone. */
 static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct dir_watch *w = watch_of(c);
@@ -118,6 +124,7 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 	w->events->on_failure(w, e == NULL ? &silent : e);
 }
 
+/* An empty path is the home directory. */
 int dir_watch_read(struct dir_watch *w, struct request *r, const json_t *message, struct err *e)
 {
 	const char *path = "";
@@ -153,6 +160,7 @@ void dir_watch_release(struct dir_watch *w)
 	file_call_release(&w->call);
 }
 
+/* E2B's words for a watch. */
 void dir_watch_fail(struct dir_watch *w, struct request *r, const struct err *e)
 {
 	if (e->sys == ENOENT)

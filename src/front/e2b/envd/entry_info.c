@@ -19,6 +19,7 @@ static const char *base_name(const char *path)
 	return slash == NULL || slash[1] == '\0' ? path : slash + 1;
 }
 
+/* Letters of the type first, in the order of Go's FileMode, then nine for the rights. */
 void entry_info_permissions(const struct file_msg_entry *m, char ret[ENTRY_INFO_PERMISSIONS_MAX])
 {
 	static const char rwx[] = "rwxrwxrwx";
@@ -52,6 +53,7 @@ void entry_info_permissions(const struct file_msg_entry *m, char ret[ENTRY_INFO_
 	ret[n] = '\0';
 }
 
+/* The contract knows files and directories only. */
 static const char *type_name(unsigned type)
 {
 	if (type == FILE_MSG_FILE)
@@ -59,6 +61,7 @@ static const char *type_name(unsigned type)
 	return type == FILE_MSG_DIR ? "FILE_TYPE_DIRECTORY" : "FILE_TYPE_UNSPECIFIED";
 }
 
+/* An id without a name is shown as a number. */
 static void shape_owner(struct json *j, const char *name, const char *owner, uint32_t id)
 {
 	char text[NUMBER_MAX];
@@ -67,6 +70,7 @@ static void shape_owner(struct json *j, const char *name, const char *owner, uin
 	json_text(j, name, owner[0] != '\0' ? owner : text);
 }
 
+/* Without metadata the member is left out. */
 static void shape_meta(struct json *j, const struct file_meta *m)
 {
 	const char *key, *value;
@@ -83,6 +87,8 @@ static void shape_meta(struct json *j, const struct file_meta *m)
 		json_close(j, '}');
 }
 
+/* A link is shown with its target's type and mode. size is a text: it is an int64 in proto3 JSON.
+ */
 void entry_info_shape(struct json *j, const char *name, const struct file_msg_entry *m,
 		      const char *path)
 {

@@ -13,6 +13,7 @@
 #include "lib/http/url.h"
 #include "lib/json/json.h"
 
+/* A row: method, path, handler. Scope 0, as envd_admits() has checked the access before. */
 static const struct route table[] = {
 	{ HTTP1_GET, "/health", 0, envd_health, NULL },
 	{ HTTP1_GET, "/metrics", 0, sandbox_metrics_envd, NULL },
@@ -46,11 +47,13 @@ static const struct route table[] = {
 static const char *const hidden[] = { "/init",	   "/freeze", "/unfreeze", "/collapse",
 				      "/fsfreeze", "/fsthaw", "/upgrade" };
 
+/* No path has an id: the sandbox is known already. */
 static bool take_ids(struct request *r, const struct url_params *params)
 {
 	return true;
 }
 
+/* A sandbox that is gone is answered as such, whatever failed. */
 static void envd_fail(struct request *r, const struct failure *f)
 {
 	if (f->status == 410 || session_find(r->core, r->session_id) == NULL)
@@ -67,7 +70,9 @@ const struct routes envd_routes = { .table = table,
 				    .open = true,
 				    .take_ids = take_ids };
 
-/* ---- access */
+/* ---- access
+ *
+ * A token in a header, or for /files a signature in the query. */
 
 int envd_user_of_files(struct request *r, char ret[ENVD_USER_MAX], struct err *e)
 {
@@ -104,6 +109,7 @@ static void envd_unauthorized(struct request *r, const char *why)
 	reply_code(r, 401, "unauthorized", why);
 }
 
+/* Only these requests may bring a signature. */
 static bool is_files(const struct http1_request *q)
 {
 	return http1_span_is(q->path, "/files") &&
@@ -173,7 +179,9 @@ static bool envd_allowed(struct request *r, bool paused)
 	return false;
 }
 
-/* ---- browsers */
+/* ---- browsers
+ *
+ * Pages of any origin may call envd. */
 
 /* Any origin is allowed: access depends on the token, which browsers do not add by themselves. */
 static void envd_share(struct request *r)
@@ -184,6 +192,7 @@ static void envd_share(struct request *r)
 			"Cache-Control, X-Content-Type-Options");
 }
 
+/* Answered without a token: browsers send none in a preflight. */
 static void envd_preflight(struct request *r)
 {
 	exchange_header(r->x, "Access-Control-Allow-Methods",
@@ -193,14 +202,18 @@ static void envd_preflight(struct request *r)
 	reply_empty(r, 204);
 }
 
+/* Any other OPTIONS is an ordinary request. */
 static bool is_preflight(const struct http1_request *q)
 {
 	return q->method == HTTP1_OPTIONS &&
 	       http1_find(q->headers, q->headers_n, "access-control-request-method", NULL) > 0;
 }
 
-/* ---- which requests are allowed */
+/* ---- which requests are allowed
+ *
+ * envd_admits() runs before the sandbox is resumed, envd_handle() after it. */
 
+/* True: answered. */
 static bool is_hidden(struct request *r)
 {
 	const struct http1_request *q = exchange_request(r->x);
@@ -243,11 +256,13 @@ void envd_handle(struct request *r)
 
 /* ---- about the sandbox */
 
+/* The sandbox runs, or this would not be called. */
 void envd_health(struct request *r)
 {
 	reply_empty(r, 204);
 }
 
+/* The environment given at the start, "NAME=value" each with a NUL. */
 void envd_envs(struct request *r)
 {
 	struct session *s = session_find(r->core, r->session_id);

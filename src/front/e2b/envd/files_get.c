@@ -14,6 +14,7 @@
 #define NUMBER_MAX 24
 #define NS 1000000000LL
 
+/* The state of a download. path and both texts are arguments of the built-in. */
 struct getting {
 	struct file_call call;
 	struct cell_file file;
@@ -35,7 +36,9 @@ static void files_get_release(struct request *r, bool answered)
 	file_call_release(&g->call);
 }
 
-/* ---- the answer */
+/* ---- the answer
+ *
+ * Headers are the same for 200, 206 and 304. */
 
 static void files_get_headers(struct request *r, const struct getting *g)
 {
@@ -53,6 +56,7 @@ static void files_get_headers(struct request *r, const struct getting *g)
 		exchange_header(r->x, "Content-Security-Policy", "sandbox");
 }
 
+/* len: bytes that follow. */
 static void files_get_begin(struct request *r, struct getting *g, uint64_t len)
 {
 	char text[96];
@@ -84,8 +88,12 @@ static void is_directory(struct request *r, const struct getting *g)
 	cell_file_fail_http(r, &g->file, g->path, &e);
 }
 
-/* ---- reading */
+/* ---- reading
+ *
+ * The built-in `read` sends its entry, then the bytes. Without bytes the answer is made at its end.
+ */
 
+/* Also for `stat`. Seconds are rounded down, before 1970 as well. */
 static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct getting *g = c->r->state;
@@ -101,6 +109,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 	return 0;
 }
 
+/* Returns how many bytes the client's buffer took. */
 static size_t on_bytes(struct file_call *c, const uint8_t *data, size_t len)
 {
 	struct getting *g = c->r->state;
@@ -159,8 +168,11 @@ static void on_session_to_read(struct request *r, struct session *s)
 		cell_file_fail_http(r, &g->file, g->path, &e);
 }
 
-/* ---- looking first */
+/* ---- looking first
+ *
+ * on_looked() has the entry, and answers or starts the reading. */
 
+/* HEAD: the length without the bytes. */
 static void answer_head(struct request *r, struct getting *g)
 {
 	uint64_t len = g->size;
@@ -193,6 +205,7 @@ static void settle_range(struct getting *g)
 	}
 }
 
+/* The conditions are checked in one place, before any byte is read. */
 static void on_looked(struct file_call *c, int status, const struct err *e)
 {
 	struct request *r = c->r;
@@ -237,8 +250,11 @@ static void on_session_to_look(struct request *r, struct session *s)
 		cell_file_fail_http(r, &g->file, g->path, &e);
 }
 
-/* ---- the request */
+/* ---- the request
+ *
+ * Each parameter is checked here. The sandbox is used afterwards. */
 
+/* A header that byte_range_parse() refuses is ignored, and the whole file is sent. */
 static void read_range(struct request *r, struct getting *g)
 {
 	const struct http1_request *q = exchange_request(r->x);

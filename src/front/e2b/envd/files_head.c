@@ -9,6 +9,7 @@
 
 /* ---- Content-Disposition */
 
+/* Types that browsers and clients treat in a special way. All others are bytes. */
 static const struct {
 	const char *extension, *type;
 } types[] = {
@@ -57,6 +58,7 @@ const char *disposition_type(const char *path)
 	return "application/octet-stream";
 }
 
+/* files_get.c puts such content into a sandbox of the browser. */
 bool disposition_is_active(const char *type)
 {
 	static const char *const active[] = { "text/html", "image/svg+xml", "text/xml" };
@@ -67,6 +69,7 @@ bool disposition_is_active(const char *type)
 	return false;
 }
 
+/* Characters outside ASCII become '_' in the plain name. */
 void disposition_write(const char *path, char ret[DISPOSITION_MAX])
 {
 	const char *name = base_name(path);
@@ -95,6 +98,7 @@ void disposition_write(const char *path, char ret[DISPOSITION_MAX])
 
 /* ---- the head of an upload */
 
+/* A header's name begins so. Its key follows. */
 static const char prefix[] = "x-metadata-";
 
 /* The key in lower case, and the value. */
@@ -123,6 +127,7 @@ static int copy_meta(const struct http1_header *h, char key[FILE_META_KEY_MAX],
 	return 0;
 }
 
+/* Each pair is also packed, because the packed form has the bounds. */
 static int read_meta(const struct http1_request *q, struct post_head *ret, struct err *e)
 {
 	uint8_t packed[FILE_META_PACKED_MAX]; /* the encoder knows the bounds */
@@ -149,6 +154,7 @@ static int read_meta(const struct http1_request *q, struct post_head *ret, struc
 	return 0;
 }
 
+/* A packed form is refused: its parts would have to be unpacked here. */
 static int read_encoding(const struct http1_request *q, struct post_head *ret, struct err *e)
 {
 	struct http1_span value;
@@ -180,6 +186,7 @@ static int read_type(const struct http1_request *q, struct post_head *ret, struc
 	return 0;
 }
 
+/* The type comes first, as the encoding depends on it. */
 int post_head_read(const struct http1_request *q, struct post_head *ret, struct err *e)
 {
 	*ret = (struct post_head){ 0 };

@@ -131,6 +131,7 @@ static void upload_result_release(struct upload_result *w)
 #define STRINGS_MAX (48U << 10) /* bytes of all paths: they are arguments of one order to PID 1 */
 #define ENTRY_JSON_MAX (64U << 10)
 
+/* The state of a composition. file has the paths as arguments, borrowed from root. */
 struct composing {
 	struct file_call call;
 	struct cell_file file;
@@ -149,6 +150,7 @@ static void files_compose_release(struct request *r, bool answered)
 	json_decref(c->root);
 }
 
+/* One entry, of the new file. */
 static int files_compose_on_record(struct file_call *call, const struct file_msg *m, struct err *e)
 {
 	struct composing *c = call->r->state;
@@ -161,6 +163,7 @@ static int files_compose_on_record(struct file_call *call, const struct file_msg
 	return 0;
 }
 
+/* The one end of the built-in. */
 static void files_compose_on_end(struct file_call *call, int status, const struct err *e)
 {
 	struct composing *c = call->r->state;
@@ -184,6 +187,7 @@ static void files_compose_on_session(struct request *r, struct session *s)
 		cell_file_fail_http(r, &c->file, c->destination, &e);
 }
 
+/* All paths together must fit into one order. */
 static int read_sources(struct composing *c, const json_t *sources, struct err *e)
 {
 	size_t i, sum = strlen(c->destination);
@@ -205,6 +209,7 @@ static int read_sources(struct composing *c, const json_t *sources, struct err *
 	return 0;
 }
 
+/* The user is in the body, or in the query as with other routes. */
 static int read_body(struct request *r, struct composing *c, const uint8_t *body, size_t len,
 		     struct err *e)
 {
@@ -263,6 +268,7 @@ enum files_post_step {
 	FAILED	   /* with this status */
 };
 
+/* The state of an upload. step tells where in the body it is. */
 struct posting {
 	struct file_call call;
 	struct cell_file file;
@@ -290,8 +296,11 @@ static void files_post_release(struct request *r, bool answered)
 	upload_result_release(&p->done);
 }
 
-/* ---- the end */
+/* ---- the end
+ *
+ * A failure is kept, and answered when the body has been read. */
 
+/* The first call answers. */
 static void files_post_answer(struct request *r)
 {
 	struct posting *p = r->state;
@@ -307,6 +316,7 @@ static void files_post_answer(struct request *r)
 		upload_result_reply(&p->done, r);
 }
 
+/* why has the text already. */
 static void files_post_fail(struct request *r, int status)
 {
 	struct posting *p = r->state;
@@ -326,6 +336,7 @@ static void fail_text(struct request *r, int status, const char *text)
 	files_post_fail(r, status);
 }
 
+/* The answer has the words for files. */
 static void fail_file(struct request *r, const struct err *e)
 {
 	struct posting *p = r->state;
@@ -337,8 +348,12 @@ static void fail_file(struct request *r, const struct err *e)
 		files_post_answer(r);
 }
 
-/* ---- one file */
+/* ---- one file
+ *
+ * begin_file() starts the built-in. Its end is on_end(), after end_file() has sent the last chunk.
+ */
 
+/* The entry of a file in place. */
 static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct posting *p = c->r->state;
@@ -358,6 +373,7 @@ static void on_room(struct file_call *c)
 		exchange_resume_body(c->r->x);
 }
 
+/* A built-in that ends before its file's last byte has failed. */
 static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct posting *p = c->r->state;
@@ -412,14 +428,18 @@ static void begin_file(struct request *r, struct session *s, uint64_t known)
 	p->step = WRITING;
 }
 
+/* Nothing more of the body is taken until on_end(). */
 static void end_file(struct posting *p)
 {
 	p->step = FINISHING;
 	chunk_writer_end(&p->out);
 }
 
-/* ---- forms */
+/* ---- forms
+ *
+ * take_form() reads the form as far as files take their bytes. */
 
+/* Parts with other names than "file" are skipped. */
 static void begin_part(struct request *r)
 {
 	struct posting *p = r->state;
@@ -505,7 +525,9 @@ static size_t take_form(struct request *r, const uint8_t *data, size_t len)
 	return done;
 }
 
-/* ---- the body */
+/* ---- the body
+ *
+ * on_data() until the body's end, on_body_end() once. */
 
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
@@ -544,6 +566,7 @@ static void on_body_end(struct exchange *x, bool ok)
 		files_post_answer(r);
 }
 
+/* A length that is known saves chunks. */
 static void on_session(struct request *r, struct session *s)
 {
 	struct posting *p = r->state;

@@ -18,6 +18,7 @@
 #define LIST_MAX 100000U
 #define DEPTH_MAX 64U /* of the built-in */
 
+/* The state of every call here. j is the answer, or one entry of a list. */
 struct filesystem {
 	struct file_call call;
 	struct cell_file file;
@@ -41,6 +42,7 @@ static void fs_release(struct request *r, bool answered)
 	dir_listing_release(&f->list);
 }
 
+/* write: the call changes files. */
 static void on_session(struct request *r, struct session *s)
 {
 	struct filesystem *f = r->state;
@@ -86,6 +88,7 @@ static struct filesystem *fs_begin(struct request *r, const json_t *message, con
 
 /* ---- calls with one entry as answer */
 
+/* A second entry is refused. */
 static int on_one_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct filesystem *f = c->r->state;
@@ -187,6 +190,7 @@ void filesystem_move(struct request *r)
 
 /* ---- remove */
 
+/* The counts are of no interest. */
 static int on_remove_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	return m->kind == FILE_MSG_END ? 0 : file_call_refuse(e);
@@ -221,8 +225,11 @@ void filesystem_remove(struct request *r)
 	rpc_read(r, on_remove);
 }
 
-/* ---- list */
+/* ---- list
+ *
+ * Entries are collected first, then sorted and written in pieces (dir_listing.h). */
 
+/* -1: there is no room, and everything kept is freed at once. */
 static int fs_keep(struct request *r, const struct file_msg_entry *entry, struct err *e)
 {
 	struct filesystem *f = r->state;
@@ -280,6 +287,7 @@ static bool on_list_piece(struct job *job)
 	return false;
 }
 
+/* A cut list is an error: the contract has no word for it. */
 static void on_list_end(struct file_call *c, int status, const struct err *e)
 {
 	struct filesystem *f = c->r->state;

@@ -31,12 +31,14 @@
 #define FORGET_NS (3600ULL * 1000 * CLOCK_MS)
 #define ID_MAX 20
 
+/* An event waits here as text until a poll takes it. */
 struct event {
 	struct event *next;
 	size_t len;
 	char text[]; /* JSON */
 };
 
+/* Listed in its set from the start. Freed by fs_poll_forget() only. */
 struct watcher {
 	struct dir_watch watch; /* first, see fs_poll_of() */
 	struct watcher *next, **link;
@@ -82,6 +84,7 @@ static void update_metrics(const struct e2b *b)
 	core_metrics_watchers(b->watchers, b->watch_bytes);
 }
 
+/* Three sums: the sandbox's, the tenant's, and that of all. */
 static void count_bytes(struct watcher_set *c, ssize_t more)
 {
 	c->bytes = (size_t)((ssize_t)c->bytes + more);
@@ -113,6 +116,7 @@ static struct loop *loop_of(const struct watcher *w)
 	return core_loop(w->set->adapter->core);
 }
 
+/* The last set of a tenant frees the sum. */
 static void leave_sum(struct watcher_set *c)
 {
 	struct tenant_watchers *sum = c->sum;
@@ -123,6 +127,7 @@ static void leave_sum(struct watcher_set *c)
 	free(sum);
 }
 
+/* The last watcher of a sandbox frees the set. */
 static void fs_poll_leave(struct watcher *w)
 {
 	struct watcher_set *c = w->set;
@@ -139,6 +144,7 @@ static void fs_poll_leave(struct watcher *w)
 	free(c);
 }
 
+/* w is gone when this returns. Not from inside a callback of its watch. */
 static void fs_poll_forget(struct watcher *w)
 {
 	loop_timer_cancel(loop_of(w), &w->forget);
@@ -187,8 +193,11 @@ static void fs_poll_touch(struct watcher *w)
 	loop_timer_set(loop_of(w), &w->forget, loop_now_ns(loop_of(w)) + FORGET_NS);
 }
 
-/* ---- events of the watch */
+/* ---- events of the watch
+ *
+ * dir_watch.c calls these. Events are kept also after an end, until they are fetched or stale. */
 
+/* Without memory the event is lost. */
 static void fs_poll_keep(struct watcher *w, const struct json *j)
 {
 	struct event *v = malloc(sizeof(*v) + j->len + 1);
@@ -219,6 +228,7 @@ static void filesystem_poll_on_event(struct dir_watch *d, const char *type, cons
 	json_release(&j);
 }
 
+/* The request is answered, and the watcher lives without it from here on. */
 static void filesystem_poll_on_ready(struct dir_watch *d)
 {
 	struct watcher *w = fs_poll_of(d);
@@ -235,6 +245,7 @@ static void filesystem_poll_on_ready(struct dir_watch *d)
 	rpc_reply(r, &j);
 }
 
+/* The next poll without events gets this end. */
 static void filesystem_poll_on_over(struct dir_watch *d, enum rpc_code code, const char *why)
 {
 	struct watcher *w = fs_poll_of(d);
@@ -244,6 +255,7 @@ static void filesystem_poll_on_over(struct dir_watch *d, enum rpc_code code, con
 	loop_timer_set(loop_of(w), &w->stale, loop_now_ns(loop_of(w)) + STALE_NS);
 }
 
+/* Before it was ready, the creating request gets the failure. */
 static void filesystem_poll_on_failure(struct dir_watch *d, const struct err *e)
 {
 	struct watcher *w = fs_poll_of(d);
@@ -297,6 +309,7 @@ static struct watcher_set *find_set(const struct request *r)
 	return c;
 }
 
+/* Makes it if there is none. NULL: out of memory. */
 static struct tenant_watchers *find_sum(struct e2b *b, struct tenant *t)
 {
 	struct tenant_watchers *sum = b->sums;
@@ -333,6 +346,7 @@ static struct watcher_set *make_set(struct request *r)
 	return c;
 }
 
+/* c NULL: the sandbox's first watcher. */
 static struct watcher *fs_poll_make(struct request *r, struct watcher_set *c)
 {
 	struct watcher *w = calloc(1, sizeof(*w));
@@ -357,6 +371,7 @@ static struct watcher *fs_poll_make(struct request *r, struct watcher_set *c)
 	return w;
 }
 
+/* The watcher counts as an open stream of the tenant as long as it lives. */
 static void on_create(struct request *r, json_t *message)
 {
 	struct watcher_set *c = find_set(r);
@@ -391,7 +406,9 @@ void filesystem_create_watcher(struct request *r)
 	rpc_read(r, on_create);
 }
 
-/* ---- ask, remove */
+/* ---- ask, remove
+ *
+ * A watcher that is not ready cannot be named: its id was not told. */
 
 /* The watcher a message names. NULL if it was answered. */
 static struct watcher *fs_poll_find(struct request *r, const json_t *message)
@@ -411,6 +428,7 @@ static struct watcher *fs_poll_find(struct request *r, const json_t *message)
 	return NULL;
 }
 
+/* Fetched events are gone. */
 static void on_get_events(struct request *r, json_t *message)
 {
 	struct watcher *w = fs_poll_find(r, message);
@@ -454,7 +472,9 @@ void filesystem_remove_watcher(struct request *r)
 	rpc_read(r, on_remove);
 }
 
-/* ---- watchers with a stream */
+/* ---- watchers with a stream
+ *
+ * The watch has the life of its request. */
 
 #define START "{\"start\":{}}"
 #define KEEPALIVE "{\"keepalive\":{}}"
@@ -495,6 +515,7 @@ static bool fs_watch_flush(struct watching *g)
 	return rpc_stream_ready(&g->stream);
 }
 
+/* A second message that waits goes out first. on_more() calls this again. */
 static void fs_watch_end(struct watching *g, enum rpc_code code, const char *why)
 {
 	(void)fs_watch_flush(g);
@@ -516,6 +537,7 @@ static void on_more(struct request *r)
 		file_call_resume(&g->watch.call);
 }
 
+/* Connect-Timeout-Ms has passed. */
 static void on_deadline(struct request *r)
 {
 	struct watching *g = r->state;
@@ -531,6 +553,7 @@ static void on_ready(struct dir_watch *w)
 	rpc_stream_send(&g->stream, START, sizeof(START) - 1);
 }
 
+/* False stops reading from the cell. After the end records are dropped. */
 static bool has_room(struct dir_watch *w)
 {
 	struct watching *g = fs_watch_of(w);
@@ -538,6 +561,7 @@ static bool has_room(struct dir_watch *w)
 	return g->stream.paced.ended || fs_watch_flush(g);
 }
 
+/* A record's second event may find no room, and waits in g->second. */
 static void on_event(struct dir_watch *w, const char *type, const char *name,
 		     const struct file_msg_entry *entry)
 {

@@ -11,7 +11,9 @@
 
 #include "lib/http/url.h"
 
-/* ---- the head of a part */
+/* ---- the head of a part
+ *
+ * A head is collected whole and then read line by line. */
 
 static void skip_space(struct http1_span *s)
 {
@@ -31,6 +33,7 @@ static bool part_head_skip(struct http1_span *s, char c)
 	return true;
 }
 
+/* May be empty. */
 static struct http1_span take_token(struct http1_span *s)
 {
 	struct http1_span t = { s->p, 0 };
@@ -96,6 +99,7 @@ static char form_escape(const char *p, size_t n)
 	return p[1] == '0' && (p[2] | 0x20) == 'a' ? '\n' : '\0';
 }
 
+/* False: too long, or with a NUL. */
 static bool copy_value(struct http1_span v, bool quoted, char *ret, size_t cap)
 {
 	size_t n = 0;
@@ -137,6 +141,7 @@ static bool copy_extended(struct http1_span v, char *ret, size_t cap)
 	return url_decode(v, ret, cap) >= 0;
 }
 
+/* filename* wins over filename, in any order. */
 static const char *read_disposition(struct part_head *m, struct http1_span v)
 {
 	struct http1_span name, value;
@@ -198,12 +203,16 @@ const char *part_head_read(struct part_head *ret, const char *bytes, size_t len)
 	return disposed ? NULL : "a part has no Content-Disposition";
 }
 
-/* ---- the body */
+/* ---- the body
+ *
+ * The states follow the bytes: outside, behind a boundary, in a head, in data, behind the last
+ * boundary. */
 
 #define OUTSIDE_MAX 1024 /* bytes before the first part. Clients send none */
 
 enum multipart_state { OUTSIDE, AFTER, AFTER_CR, AFTER_DASH, HEAD, DATA, END, BAD };
 
+/* The characters of RFC 2046. */
 static bool is_boundary(const char *p, size_t n)
 {
 	static const char marks[] = "'()+_,-./:=? ";
@@ -249,8 +258,12 @@ int multipart_init(struct multipart *m, struct http1_span content_type, struct e
 	return 0;
 }
 
-/* ---- reading */
+/* ---- reading
+ *
+ * multipart_step() does one thing. multipart_read() repeats it until there is news for the caller.
+ */
 
+/* why: a constant. */
 static enum multipart_result multipart_bad(struct multipart *m, const char *why)
 {
 	m->state = BAD;

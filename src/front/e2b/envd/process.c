@@ -18,6 +18,7 @@
 
 /* ---- which process */
 
+/* left: ended, with its output still open. */
 struct process_search {
 	const struct process_selector *which;
 	struct execution *running, *left;
@@ -38,6 +39,7 @@ static void process_find_on_execution(struct execution *x, void *arg)
 		f->left = x;
 }
 
+/* A running process wins over one with the same pid that has ended. */
 struct execution *process_find(struct session *s, const struct process_selector *which)
 {
 	struct process_search f = { .which = which };
@@ -65,6 +67,7 @@ void process_find_refuse(struct request *r, const struct err *e)
  * Start: a process of the contract is an execution that continues without its
  * client, whose output is kept for its streams, and whose timeout is Connect-Timeout-Ms. */
 
+/* The state of Start. The spec is freed when the process was started. */
 struct process_start {
 	struct process_feed feed; /* first, see rpc.h */
 	struct process_spec spec;
@@ -87,6 +90,7 @@ static void process_start_release(struct request *r, bool answered)
 	forget_spec(st);
 }
 
+/* Variables of the client and of the sandbox win. */
 static void set_defaults(struct process_spec *p, const struct store_session *row, struct core *c)
 {
 	const char *template = sandbox_template_id(c, row);
@@ -97,11 +101,13 @@ static void set_defaults(struct process_spec *p, const struct store_session *row
 			     template == NULL ? "" : template);
 }
 
+/* max 0: no bound. */
 static uint64_t at_most(uint64_t value, uint64_t max)
 {
 	return max > 0 && value > max ? max : value;
 }
 
+/* process_feed.c answers from here on. */
 static void process_start_on_session(struct request *r, struct session *s)
 {
 	const struct config *g = core_config(r->core);
@@ -138,6 +144,7 @@ static void process_start_on_session(struct request *r, struct session *s)
 		process_feed_begin(&st->feed, r, s, x, true);
 }
 
+/* Large specs are counted until the process is started. */
 static void process_start_on_message(struct request *r, json_t *message)
 {
 	struct process_start *st = request_state(r, sizeof(*st), process_start_release);
@@ -177,6 +184,7 @@ void process_start(struct request *r)
  * Connect: follows a process from now on. For one that ended a moment ago the
  * end is taken from its record. */
 
+/* The state of Connect. */
 struct connect {
 	struct process_feed feed; /* first, see rpc.h */
 	struct process_selector which;
@@ -190,10 +198,12 @@ static void process_connect_release(struct request *r, bool answered)
 	process_selector_release(&c->which);
 }
 
+/* Both messages were sent at once. */
 static void ignore_room(struct request *r)
 {
 }
 
+/* The whole stream of a process that has ended: start and end. */
 static void send_ended(struct request *r, uint32_t pid, const struct store_execution *row)
 {
 	struct connect *c = r->state;
@@ -212,6 +222,7 @@ static void send_ended(struct request *r, uint32_t pid, const struct store_execu
 	rpc_stream_end(&c->feed.stream, RPC_OK, NULL);
 }
 
+/* Only by pid: past processes are not kept by tag. */
 static void connect_to_ended(struct request *r, struct session *s)
 {
 	const struct connect *c = r->state;
@@ -270,6 +281,7 @@ struct one {
 	struct execution *x;
 };
 
+/* Sorted by pid for the answer. */
 struct process_seen {
 	size_t n;
 	struct one list[SEEN_MAX];
@@ -330,6 +342,7 @@ void process_list(struct request *r)
 
 /* ---- the rest: read, then use the session, then do it to the process */
 
+/* One order for three calls. Each reads its own members. */
 struct process_order {
 	struct process_selector which;
 	int signal;
@@ -381,6 +394,7 @@ static void on_killed(struct completion *w, const struct err *e)
 		rpc_fail(r, RPC_INTERNAL, "error sending signal: %s", e->msg);
 }
 
+/* The process is looked up by the selector when the sandbox runs. */
 static void on_session_to_signal(struct request *r, struct session *s)
 {
 	const struct process_order *o = r->state;
@@ -453,6 +467,7 @@ static void on_session_to_update(struct request *r, struct session *s)
 		rpc_reply_empty(r);
 }
 
+/* Sizes beyond a terminal's bounds are cut. */
 static int read_size(const json_t *message, struct process_order *o, struct err *e)
 {
 	json_t *pty = NULL, *size = NULL;

@@ -6,6 +6,7 @@
 
 #include "lib/base/base64.h"
 
+/* The first message of a stream. */
 void process_event_start(struct json *j, uint32_t pid)
 {
 	json_open(j, NULL, '{');
@@ -17,6 +18,8 @@ void process_event_start(struct json *j, uint32_t pid)
 	json_close(j, '}');
 }
 
+/* Written by hand and not by the JSON writer: output is most of a stream, and base64 needs no
+ * escapes. */
 size_t process_event_data(char ret[PROCESS_EVENT_DATA_MAX], enum output_stream stream, bool pty,
 			  const uint8_t *bytes, size_t n)
 {
@@ -74,6 +77,7 @@ static const char *signal_words(int32_t sig)
 	return i < COUNT(words) ? words[i] : NULL;
 }
 
+/* exitCode is -1 after a signal. */
 void process_event_end(struct json *j, const struct store_execution *row)
 {
 	const char *words = signal_words(row->signal);

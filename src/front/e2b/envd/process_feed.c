@@ -41,8 +41,12 @@ static void process_feed_send(struct process_feed *f, const struct json *j)
 	rpc_stream_send(&f->stream, j->text, j->len);
 }
 
-/* ---- the start */
+/* ---- the start
+ *
+ * A stream's first message has the pid. A process that did not start ends the stream with the
+ * reason. */
 
+/* ret gets the words. */
 static enum rpc_code why_not(struct process_feed *f, char *ret, size_t cap)
 {
 	const struct store_execution *row = execution_row(f->x);
@@ -92,8 +96,11 @@ static bool send_start(struct process_feed *f)
 	return true;
 }
 
-/* ---- the end */
+/* ---- the end
+ *
+ * Only one of these ends the stream. */
 
+/* The output was cut, so the client must not take it for whole. */
 static void end_exhausted(struct process_feed *f)
 {
 	bool by_disk = strcmp(execution_cut(f->x), OUTPUT_BY_DISK) == 0;
@@ -166,6 +173,7 @@ static void send_refusals(struct process_feed *f)
 	send_line(f, text);
 }
 
+/* row is the execution's, which is still followed here. */
 static void send_end(struct process_feed *f)
 {
 	const struct store_execution *row = execution_row(f->x);
@@ -187,8 +195,11 @@ static void send_end(struct process_feed *f)
 	stop_following(f);
 }
 
-/* ---- output */
+/* ---- output
+ *
+ * process_feed_pump() repeats the steps until the client is slow or nothing is left. */
 
+/* The log is opened at the first read. */
 static enum process_piece read_piece(struct process_feed *f, uint8_t *bytes, size_t cap,
 				     enum output_stream *ret_stream, size_t *ret_n)
 {

@@ -30,6 +30,7 @@ struct process_writer {
 	char why[160]; /* it failed */
 };
 
+/* The mark stands for the lifted bytes only if some were lifted. */
 static int read_bytes(const json_t *input, const char *name, struct buf *lifted, uint8_t **ret,
 		      size_t *ret_len, struct err *e)
 {
@@ -75,6 +76,7 @@ static int process_writer_read(struct process_writer *w, const json_t *message, 
 	return 1;
 }
 
+/* The bytes are freed before on_done(), which may free the writer. */
 static void process_writer_finish(struct process_writer *w)
 {
 	w->busy = false;
@@ -85,6 +87,7 @@ static void process_writer_finish(struct process_writer *w)
 	w->on_done(w->r);
 }
 
+/* why: a constant. */
 static void process_writer_fail(struct process_writer *w, const char *why)
 {
 	w->failed = true;
@@ -106,6 +109,7 @@ static const char *process_writer_mismatch(const struct process_writer *w)
 	return NULL;
 }
 
+/* Writes until the pipe is full. on_room() follows then. */
 static void write_more(struct process_writer *w)
 {
 	struct err e = { 0 };
@@ -138,6 +142,7 @@ static void on_room(struct completion *wait, const struct err *e)
 		write_more(w);
 }
 
+/* The end of the process ends a waiting write. */
 static void on_more(struct execution_follower *f)
 {
 	struct process_writer *w = f->arg;
@@ -200,6 +205,7 @@ static void process_writer_release(struct process_writer *w)
 #define SMALL (16U << 10) /* larger sizes are counted */
 #define LONG (4U << 10)	  /* one from here on waits for a turn */
 
+/* The state of StreamInput. */
 struct process_stream_input_input {
 	struct process_writer writer; /* first */
 	struct process_selector which;
@@ -229,6 +235,7 @@ static void stream_input_release(struct request *r, bool answered)
 	forget_envelope(in);
 }
 
+/* Nothing is taken from the client after it. */
 static void stream_input_refuse(struct request *r, enum rpc_code code, const char *why)
 {
 	struct process_stream_input_input *in = r->state;
@@ -252,6 +259,7 @@ static void stream_input_finish(struct request *r)
 	exchange_reply(r->x, 200, "application/connect+json", answer, sizeof(answer) - 1);
 }
 
+/* The client may have sent its end while bytes waited. */
 static void continue_reading(struct request *r)
 {
 	const struct process_stream_input_input *in = r->state;
@@ -288,6 +296,7 @@ static void process_stream_input_on_session(struct request *r, struct session *s
 	continue_reading(r);
 }
 
+/* The process is known when the sandbox runs. */
 static void take_start(struct request *r, const json_t *start)
 {
 	struct process_stream_input_input *in = r->state;
@@ -327,6 +336,7 @@ static void take_data(struct request *r, const json_t *data)
 		process_writer_give(&in->writer);
 }
 
+/* message is freed here, so nothing may keep a text of it. */
 static void take_message(struct request *r, const uint8_t *text, size_t len)
 {
 	struct err e = { 0 };
@@ -402,6 +412,7 @@ static void stream_input_collect(struct request *r, const uint8_t *bytes, size_t
 	forget_envelope(in);
 }
 
+/* A long envelope in a turn of its tenant. */
 static bool on_turn(struct job *j)
 {
 	struct request *r = j->arg;
@@ -418,6 +429,7 @@ static bool on_turn(struct job *j)
 	return false;
 }
 
+/* Fewer bytes than len: something waits, and the exchange keeps the rest. */
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
@@ -469,6 +481,7 @@ void process_stream_input(struct request *r)
 
 #define INPUT_MAX (64U << 20) /* bytes of a request */
 
+/* The state of SendInput. given: the message has bytes of either kind. */
 struct process_input {
 	struct process_writer writer; /* first */
 	struct process_selector which;
@@ -483,6 +496,7 @@ static void process_input_release(struct request *r, bool answered)
 	process_selector_release(&in->which);
 }
 
+/* The process has all bytes, or the writer failed. */
 static void on_written(struct request *r)
 {
 	const struct process_input *in = r->state;

@@ -1,5 +1,7 @@
 #include "front/e2b/envd/process_piece.h"
 
+/* Records of one stream are joined. A record of the other stream ends the piece and is read by the
+ * next call. */
 enum process_piece process_piece_read(int fd, uint64_t *cursor, uint8_t *bytes, size_t cap,
 				      enum output_stream *ret_stream, size_t *ret_n, size_t *spent)
 {

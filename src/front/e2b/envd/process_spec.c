@@ -10,6 +10,7 @@
 #define CWD_MAX 4096
 #define TAG_MAX 1024
 
+/* The command is the first argument. */
 static int read_args(const json_t *process, struct process_spec *s, struct err *e)
 {
 	const char *cmd = "";
@@ -35,6 +36,7 @@ static int read_args(const json_t *process, struct process_spec *s, struct err *
 	return 0;
 }
 
+/* Each becomes NAME=value behind the arguments. */
 static int read_envs(const json_t *process, struct process_spec *s, struct err *e)
 {
 	json_t *envs = NULL, *value;
@@ -77,6 +79,7 @@ static int read_pty(const json_t *message, struct process_spec *s, struct err *e
 	return 0;
 }
 
+/* Out of memory leaves the member out. */
 static void write_value(struct json *j, const char *name, const json_t *value)
 {
 	OWN_MEM char *text = value == NULL ? NULL : json_dumps(value, JSON_COMPACT);
@@ -90,6 +93,7 @@ static void write_value(struct json *j, const char *name, const json_t *value)
 #define KEPT_TAG "{\"tag\":"
 #define KEPT_CONFIG ",\"config\":"
 
+/* A spec that does not fit is kept without its arguments and environment. */
 static int process_spec_keep(struct process_spec *s, const json_t *process, const char *tag,
 			     struct err *e)
 {
@@ -120,6 +124,7 @@ static int process_spec_keep(struct process_spec *s, const json_t *process, cons
 	return s->client == NULL ? err_sys(e, "allocate") : 0;
 }
 
+/* Room for the defaults is left in strings. */
 int process_spec_read(const json_t *message, struct process_spec *ret, struct err *e)
 {
 	const char *cwd = NULL, *tag = NULL;
@@ -167,6 +172,7 @@ static const char *first_env(const struct process_spec *s)
 	return at;
 }
 
+/* The arguments with a space between two. */
 char *process_spec_text(const struct process_spec *s)
 {
 	size_t len = (size_t)(first_env(s) - (const char *)s->strings.data);
@@ -181,6 +187,7 @@ char *process_spec_text(const struct process_spec *s)
 	return text;
 }
 
+/* Is there an assignment of the name in [at, end)? */
 static bool process_spec_assigns(const char *at, const char *end, const char *name)
 {
 	size_t n = strlen(name);
@@ -281,6 +288,7 @@ static bool has_parsed_tag(const char *client, const char *tag)
 	return same;
 }
 
+/* The tags are compared as JSON, without parsing the row. */
 bool process_spec_has_tag(const char *client, const char *tag)
 {
 	size_t n = 0;
@@ -295,6 +303,7 @@ bool process_spec_has_tag(const char *client, const char *tag)
 	return json_ok(&j) && *own == '"' && j.len == n && memcmp(own, text, n) == 0;
 }
 
+/* Exactly one of pid and tag. */
 int process_selector_read(const json_t *message, struct process_selector *ret, struct err *e)
 {
 	json_t *process = NULL;

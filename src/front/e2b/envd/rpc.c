@@ -20,12 +20,15 @@
 #include "lib/base/clock.h"
 #include "lib/json/json.h"
 
-/* ---- streams */
+/* ---- streams
+ *
+ * rpc_stream is a paced_stream whose pieces are envelopes, with keepalives and a deadline. */
 
 #define KEEPALIVE_S 90
 #define KEEPALIVE_MAX_S 86400
 #define END_MAX 8192 /* bytes of a last frame */
 
+/* After it on_deadline is not called. */
 static void rpc_stream_no_deadline(struct rpc_stream *s)
 {
 	if (s->paced.begun)
@@ -67,6 +70,7 @@ static void on_deadline(struct loop_timer *t)
 	s->on_deadline(s->paced.r);
 }
 
+/* In nanoseconds, at most a day. */
 static uint64_t keepalive_of(const struct request *r)
 {
 	const struct http1_request *q = exchange_request(r->x);
@@ -81,6 +85,7 @@ static uint64_t keepalive_of(const struct request *r)
 	return (seconds < KEEPALIVE_MAX_S ? seconds : KEEPALIVE_MAX_S) * 1000 * CLOCK_MS;
 }
 
+/* Connect-Timeout-Ms of 0 is none. */
 static void set_deadline(struct rpc_stream *s)
 {
 	struct request *r = s->paced.r;
@@ -124,6 +129,7 @@ void rpc_stream_wake(struct rpc_stream *s)
 	paced_stream_wake(&s->paced);
 }
 
+/* A second end is ignored. */
 void rpc_stream_end(struct rpc_stream *s, enum rpc_code code, const char *message)
 {
 	char text[END_MAX];
@@ -160,7 +166,9 @@ void rpc_stream_release(struct rpc_stream *s)
 #define LONG (64U << 10)     /* a message of this size or more is handled in a turn of its own */
 #define ERROR_MAX (8 * MESSAGE_LONGEST)
 
-/* ---- bytes kept for clients */
+/* ---- bytes kept for clients
+ *
+ * One sum for the process. Callers keep their share and give it back. */
 
 static size_t counted;
 
@@ -177,7 +185,9 @@ void rpc_uncount(size_t bytes)
 	counted -= bytes;
 }
 
-/* ---- answers */
+/* ---- answers
+ *
+ * A failure has the form of the request: an error as JSON, or a stream with only its last frame. */
 
 static void fail_unary(struct request *r, enum rpc_code code, const char *message)
 {
@@ -232,6 +242,7 @@ void rpc_fail(struct request *r, enum rpc_code code, const char *format, ...)
 	rpc_fail_dialect(r, code, message);
 }
 
+/* A text that did not fit is an error. */
 void rpc_reply(struct request *r, struct json *j)
 {
 	reply_uncount(r);
@@ -300,6 +311,7 @@ int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e)
 
 /* ---- the body */
 
+/* Stands in for the request's state until the message is handled. */
 struct rpc_body {
 	struct exchange *x;
 	struct rpc_base64_stream in; /* without on_bytes: only its text */
@@ -315,6 +327,7 @@ struct rpc_body {
 	void (*release)(struct request *r, bool answered);
 };
 
+/* The body's bytes are gone, and no longer counted. */
 static void rpc_forget(struct rpc_body *b)
 {
 	rpc_base64_stream_release(&b->in);
@@ -323,6 +336,7 @@ static void rpc_forget(struct rpc_body *b)
 	exchange_release(b->x);
 }
 
+/* The handler's own state is in place again. */
 static void give_back(struct request *r)
 {
 	struct rpc_body *b = r->state;
@@ -453,6 +467,7 @@ static void on_end(struct exchange *x, bool ok)
 	core_job_add(r->core, r->tenant, &b->handling);
 }
 
+/* with has the bounds and the callback. */
 static void read_body(struct request *r, const struct rpc_body *with)
 {
 	struct rpc_body *b;

@@ -42,6 +42,7 @@ static int base64_stream_decode(struct rpc_base64_stream *l, const char *text, s
 	return 0;
 }
 
+/* Groups of four characters that came in two pieces are joined in l->group. */
 static int add_long(struct rpc_base64_stream *l, const char *text, size_t n, struct err *e)
 {
 	if (l->ngroup == sizeof(l->group)) /* the end of the message's text */
@@ -70,6 +71,7 @@ static int add_long(struct rpc_base64_stream *l, const char *text, size_t n, str
 	return base64_stream_decode(l, text, n - n % 4, false, e);
 }
 
+/* Missing padding is added: clients may leave it out. */
 static int end_long(struct rpc_base64_stream *l, struct err *e)
 {
 	while (l->ngroup > 0 && l->ngroup < 4)
@@ -123,6 +125,7 @@ static int add_some(struct rpc_base64_stream *l, const uint8_t *data, size_t len
 	return buf_add(&l->text, data, len, e);
 }
 
+/* Each step takes a part in one state. */
 int rpc_base64_stream_add(struct rpc_base64_stream *l, const uint8_t *data, size_t len,
 			  struct err *e)
 {

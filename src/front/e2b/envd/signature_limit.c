@@ -14,16 +14,19 @@
 #define GOOD_PART 8 /* a good signature counts so much less: clients use several at a time */
 #define SLOTS 4096  /* two addresses may share one, depending on the seed */
 
+/* The tries of one address in one second. */
 struct signature_limit_slot {
 	uint64_t second;
 	unsigned tries;
 };
 
+/* all counts the tries of every address in that second. */
 struct signature_limit {
 	uint64_t seed, second, all;
 	struct signature_limit_slot slots[SLOTS];
 };
 
+/* The seed keeps clients from choosing addresses that share a slot. */
 struct signature_limit *signature_limit_new(struct err *e)
 {
 	struct signature_limit *t = calloc(1, sizeof(*t));
@@ -57,6 +60,7 @@ bool signature_limit_allows(struct signature_limit *t,
 	return s->tries == 0 || (s->tries < ONE_PER_SECOND && t->all < ALL_PER_SECOND);
 }
 
+/* A failed search counts one more, so that one without sessions counts, too. */
 void signature_limit_add(struct signature_limit *t, const uint8_t address[SIGNATURE_LIMIT_ADDRESS],
 			 unsigned n, bool good)
 {
