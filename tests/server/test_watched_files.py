@@ -23,6 +23,39 @@ import os
 fd = os.open("/data/a/one", os.O_PATH)
 print(open("/proc/self/fd/%d" % fd).read(), end="")
 """
+IN_ROOT = """
+import ctypes, os, struct
+fd = ctypes.CDLL(None).syscall(437, os.open("/srv", os.O_PATH), b"/data/one", struct.pack("=QQQ", 0, 0, 0x10), 24)
+print(os.read(fd, 99).decode(), end="")
+"""
+OUTSIDE = """
+import os
+os.chdir("/srv"); os.chroot("/tmp")
+print(open("data/one").read(), end="")
+"""
+REMOVED = """
+import os
+os.mkdir("/tmp/gone"); os.chdir("/tmp/gone"); os.rmdir("/tmp/gone")
+print(open("../../srv/data/one").read(), end="")
+"""
+DEEP = """
+import os
+os.chdir("/tmp")
+for i in range(20):
+    os.mkdir("d" * 240); os.chdir("d" * 240)
+print(open("../" * 21 + "srv/data/one").read(), end="")
+"""
+BY_DIRECTORY = """
+import os
+print(open("/dev/fd/%d/data/one" % os.open("/srv", os.O_PATH)).read(), end="")
+"""
+TWO_NAMES = """
+import os
+for name in ("two", "three"):
+    open("/tmp/new", "w").close()
+    os.rename("/tmp/new", "/srv/data/" + name)
+"""
+HARMLESS = "cat /proc/self/status /proc/thread-self/maps /etc/hostname /no/such/at/all > /dev/null; ln -s /no/where /tmp/no; cat /tmp/no; true"
 FLOOD = """
 import os, sys
 for i in range(int(sys.argv[1])):
@@ -103,6 +136,62 @@ def test_by_any_name(server):
     times = [r["record"]["time"] for r in server.want(200, "GET", f"/v1/audit?session={s}&limit=1000")["records"]]
     equal(times, sorted(times), "times of records, which are written later than files are asked for")
     server.delete(s)
+
+
+def test_by_ways_that_hide_the_name(server):
+    """What can be looked up has its name. What cannot is recorded as it was asked for."""
+    s = watched(server, ("/srv/data/**", "/home/*/key"))
+    equal(server.run(s, ["sh", "-c", "mkdir -p /srv/data /home/me; echo secret > /srv/data/one; ln -s /srv /tmp/srv"], user="root")["exit_code"], 0)
+    harmless = server.run(s, ["sh", "-c", HARMLESS], user="root")["id"]
+    one, wants = "/srv/data/one", []
+    for command, access, path in (
+        (["sh", "-c", "cd / && exec cat proc/self/root/srv/data/one"], "read", "proc/self/root/srv/data/one"),
+        (["cat", "/tmp/../proc/self/root/srv/data/one"], "read", "/tmp/../proc/self/root/srv/data/one"),
+        (["cat", "/proc/self/../../srv/data/one"], "read", one),
+        (["sh", "-c", "ln -s /proc/self/root /tmp/root; exec cat /tmp/root/srv/data/one"], "read", "/tmp/root/srv/data/one"),
+        (["python3", "-c", BY_DIRECTORY], "read", "/dev/fd/3/data/one"),
+        (["python3", "-c", IN_ROOT], "read", one),
+        (["python3", "-c", OUTSIDE], "read", "data/one"),
+        (["python3", "-c", REMOVED], "read", "../../srv/data/one"),
+        (["python3", "-c", DEEP], "read", "../" * 21 + "srv/data/one"),
+        (["sh", "-c", "cd / && echo a > srv/data/relative"], "write", "/srv/data/relative"),
+        (["sh", "-c", "echo a > /tmp/srv/data/linked"], "write", "/srv/data/linked"),
+        (["sh", "-c", "ln -s /srv/data/dangling /tmp/dangling; echo a > /tmp/dangling"], "write", "/srv/data/dangling"),
+        (["sh", "-c", "ln -s /srv/data/one /tmp/soft; exec ln -L /tmp/soft /tmp/hard"], "link", one),
+        (["mv", "/home/me", "/home/you"], "rename", "/home/me"),
+    ):
+        done = server.run(s, command, user="root")
+        equal(done["exit_code"], 0, f"{command}: {done['stderr']}")
+        wants.append((done["id"], access, path))
+    twice = server.run(s, ["python3", "-c", TWO_NAMES], user="root")["id"]
+
+    def found():
+        return [(r["record"].get("execution"), *of(r)[1:]) for r in records(server, s)]
+
+    for want in wants:
+        wait_for(lambda: want in found(), 20, f"{want} in {found()}")  # noqa: B023
+    names = wait_for(lambda: (got := [r["side"]["to"]["value"] for r in records(server, s) if r["record"].get("execution") == twice and "to" in r["side"]])
+                     and len(got) > 1 and got, 20, "both names")
+    equal(sorted(names), ["/srv/data/three", "/srv/data/two"])
+    equal([f for f in found() if f[0] == harmless], [], "files that are not watched")
+    server.delete(s)
+
+
+def test_secrets_in_cut_names(server):
+    """A name that was cut may end with a half of a value."""
+    server.want(201, "POST", "/v1/secrets", {"name": "watched", "value": "a-secret-value-0123456789"})
+    s = watched(server, secrets=[{"name": "watched", "as": "env", "env": "T"}], trace="files")
+    for cut, call in ((299, "os.rename(p, '/data/to')"), (598, "open(p)")):
+        code = (f"import os\np = '/data/' + 'x' * 200 + '/'\nwhile len(p) < {cut} - 240: p += 'y' * 200 + '/'\n"
+                f"p += 'z' * ({cut} - 10 - len(p)) + os.environ['T']\ntry: {call}\nexcept OSError: pass\n")
+        done = server.run(s, ["python3", "-c", code])
+        equal(done["exit_code"], 0, done["stderr"])
+        found = wait_for(lambda: [r["side"]["path"]["value"] for r in records(server, s) if r["record"].get("execution") == done["id"]], 20, call)  # noqa: B023
+        equal([(len(name), name.rstrip("*")[-1:] in "xyz/") for name in found], [(cut, True)], found)
+    check("a-sec" not in json.dumps(records(server, s)), "a part of its value is in a record")
+    check("a-sec" not in json.dumps(entries(server, s)), "a part of its value is in the trace")
+    server.delete(s)
+    server.want(204, "DELETE", "/v1/secrets/watched")
 
 
 def test_a_thousand_at_once(server):

@@ -21,9 +21,13 @@ static void cover_text(const struct session *s, char *text, size_t room)
 		session_redact(s, text);
 }
 
-/* The last argument does not end if it was cut. */
-static void cover_arguments(const struct session *s, char *args, size_t len)
+/* The last argument does not end if it was cut. Names of files end, and are cut to a half or
+ * more. */
+static void cover_arguments(const struct session *s, struct watch_entry *w)
 {
+	bool cut_names = w->kind == WATCH_FILE && (w->flags & WATCH_CUT) != 0;
+	size_t len = w->args_len;
+	char *args = w->args;
 	char text[WATCH_ARGS + 1];
 	size_t n;
 
@@ -31,16 +35,15 @@ static void cover_arguments(const struct session *s, char *args, size_t len)
 		n = strnlen(args + at, len - at);
 		memcpy(text, args + at, n);
 		text[n] = '\0';
-		cover_text(s, text, at + n == WATCH_ARGS ? n : sizeof(text));
+		cover_text(s, text,
+			   at + n == WATCH_ARGS ? n
+			   : cut_names		? WATCH_HALF
+						: sizeof(text));
 		memcpy(args + at, text, n);
 	}
 }
 
-/* Any bytes of the watcher's file become texts. The arguments stay apart: each ends with a NUL.
- * Those of a call are numbers, and behind them is the address. Return how many bytes were looked
- * at.
- */
-static size_t make_texts(const struct session *s, struct watch_entry *w)
+size_t trace_cover(const struct session *s, struct watch_entry *w)
 {
 	const size_t numbers = 6 * sizeof(uint64_t);
 
@@ -50,7 +53,7 @@ static size_t make_texts(const struct session *s, struct watch_entry *w)
 	cover_text(s, w->path, WATCH_PATH - 1);
 	cover_text(s, w->cwd, WATCH_CWD - 1);
 	if (w->kind != WATCH_CALL)
-		cover_arguments(s, w->args, w->args_len);
+		cover_arguments(s, w);
 	else if (w->args_len > numbers)
 		session_redact_bytes(s, w->args + numbers, w->args_len - numbers);
 	return strlen(w->path) + strlen(w->cwd) + w->args_len;
@@ -91,7 +94,7 @@ int trace_list(struct session *s, uint64_t after, unsigned limit, trace_fn *fn, 
 		row.call = row.entry.kind == WATCH_CALL
 				   ? refused_calls_name((unsigned)row.entry.code)
 				   : NULL;
-		masked += make_texts(s, &row.entry);
+		masked += trace_cover(s, &row.entry);
 		if (fn(&row, cookie) != 0)
 			break;
 		want = seq + 1;

@@ -17,6 +17,11 @@ struct trace_row {
 /* Return non-zero to stop before this row. */
 typedef int trace_fn(const struct trace_row *row, void *cookie);
 
+/* Any bytes of the watcher's file become texts, with values covered. The arguments stay apart: each
+ * ends with a NUL. Those of a call are numbers, and behind them is the address. Return how many
+ * bytes were looked at. */
+size_t trace_cover(const struct session *s, struct watch_entry *w);
+
 /* The entries after a number, in order, at most limit of them, and fewer if it takes long to cover
  * values in them: *ret says whether there are more. ERR_CONFLICT: the session has no
  * trace. Without a cell there are none. */

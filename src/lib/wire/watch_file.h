@@ -29,6 +29,7 @@ struct watch_file {
 #define WATCH_PATH 216
 #define WATCH_CWD 152
 #define WATCH_ARGS 600
+#define WATCH_HALF (WATCH_ARGS / 2 - 1) /* WATCH_FILE: bytes of each of two names */
 
 /* WATCH_CALL: code is its number, args its six arguments and, of connect and bind, the address.
  * WATCH_FILE: code has WATCH_READ and the like, path the program, args the file and, of a rename or
