@@ -6,6 +6,7 @@ right, the next request is served, and descriptors and memory return.
 
     egress_run.py CORDON [--seconds N] [--seed N] [--only STEP ...] [--kinds KIND ...]"""
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -221,7 +222,8 @@ def orders(w):
     try:
         other = w.egress.cell(POLICY)
     except (ValueError, OSError):
-        w.egress.send(DETACH, f"ses_{w.egress.counter}")  # as cordond does when it has no answer
+        with contextlib.suppress(OSError):  # the connection may be the thing that was lost: look() makes another one
+            w.egress.send(DETACH, f"ses_{w.egress.counter}")  # as cordond does when it has no answer
         return
     finally:
         w.control.disarm()
