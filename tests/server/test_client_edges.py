@@ -7,6 +7,8 @@ server for all of them, best with sanitized daemons (CORDON_TEST_SANITIZED=1). T
 import contextlib
 import json
 import os
+import select
+import socket
 import sys
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "conformance"))
@@ -220,6 +222,44 @@ def test_many_files_of_a_form(server):
     check(status == 429 or status == 413 or status == 400, f"{status} {short(data)}")
     has(words(data), "10000")
     equal(box.run("ls many | wc -l")[1].strip(), b"10000")
+
+
+DROPPED = 64 << 20  # bytes of a body that are read after its refusal
+TAKEN, SOME = 2 << 20, 64 << 10  # no less than what was on its way when it was refused, sent in pieces
+
+
+def refused_body(server, method, path, headers, status, dropped=DROPPED):
+    """A refused body is read for so long, so that a client that has not looked yet gets its answer. With more it is
+    answered at once: the rest need not come."""
+    words = {"Host": "h", "Content-Length": dropped + DROPPED, **headers}
+    piece = b"\0" * (1 << 20)
+    with socket.create_connection(server.address, timeout=60) as link:
+        link.sendall(f"{method} {path} HTTP/1.1\r\n".encode() + "".join(f"{n}: {v}\r\n" for n, v in words.items()).encode() + b"\r\n")
+        for _ in range(dropped >> 20):
+            link.sendall(piece)
+        check(not select.select([link], [], [], 0.3)[0], f"{path} is answered within {dropped} bytes")
+        for left in range(TAKEN // SOME, 0, -1):
+            link.sendall(piece[:SOME])  # so little that the socket takes it
+            if select.select([link], [], [], 0.2 if left > 1 else 30)[0]:
+                break
+        check(select.select([link], [], [], 0)[0], f"{path} is not answered after {dropped + TAKEN} bytes")
+        equal(link.recv(4096).split(b" ")[1], str(status).encode())
+
+
+def test_bodies_after_a_refusal(server):
+    key = {"Authorization": f"Bearer {server.key}"}
+    session = server.create()["id"]
+    server.run(session, "echo x >/tmp/file")
+    refused_body(server, "PUT", f"/v1/sessions/{session}/files?path=/tmp/file/below", key, 409)
+    box = Sandbox(server)
+    box.run("echo x >/tmp/file")
+    refused_body(server, "POST", "/files?path=/tmp/file/below", {**box.headers(), "Content-Type": "application/octet-stream"}, 400)
+    refused_body(server, "POST", "/filesystem.Filesystem/Stat", {**box.headers(), "Content-Type": "application/json"}, 429, 512 << 20)
+    volume = server.want(201, "POST", "/volumes", {"name": "edge-dropped"})
+    refused_body(server, "PUT", f"/volumecontent/{volume['volumeID']}/file?path=/none/below&force=false",
+                 {"Authorization": "Bearer " + volume["token"]}, 404)
+    server.want(204, "DELETE", "/v1/volumes/edge-dropped")
+    server.delete(session)
 
 
 def test_messages(server):

@@ -70,6 +70,24 @@ def test_depth_of_changes(server):
     wait_for(lambda: server.want(200, "GET", "/v1/limits")["used"]["stored_bytes"] == 0, 60, "the layer goes")
 
 
+def test_number_of_changes(server):
+    """A list of 100,000 changes is whole, one with a file more is truncated and has as many."""
+    session = server.create(limits={"inodes": 200000})["id"]
+
+    def changes():
+        got = server.want(200, "GET", f"/v1/sessions/{session}/diff", timeout=60)
+        return len(got["changes"]), got["truncated"]
+
+    python(server, session, "import os; os.mkdir('/srv/d')")
+    there, _ = changes()
+    make = "import os, sys; os.chdir('/srv/d')\nfor i in range(int(sys.argv[1]), int(sys.argv[2])): os.mknod(str(i))"
+    python(server, session, make, "0", str(100000 - there))
+    equal(changes(), (100000, False))
+    python(server, session, make, "100000", "100001")
+    equal(changes(), (100000, True))
+    server.delete(session)
+
+
 def test_depth_of_a_list_of_e2b(server):
     """ListDir goes 64 levels deep, also if more are asked for."""
     box = Sandbox(server)
