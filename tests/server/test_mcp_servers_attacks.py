@@ -147,7 +147,7 @@ EDGES = r"""
 import select, socket
 def connect():
     s = socket.create_connection(("127.0.0.1", 50005))
-    s.settimeout(30)
+    s.settimeout(10)
     return s
 for size in (32768, 32769):
     head = b"GET /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer tok\r\n" + b"".join(b"X-%d: " % k + b"a" * 3900 + b"\r\n" for k in range(8)) + b"X-Z: "
@@ -179,6 +179,46 @@ def test_bounds_of_the_gateway(server):
     equal(got["exit_code"], 0, got["stderr"])
     got = server.run(s, ["python3", "-c", EDGES])
     equal((got["stdout"].split("\n"), got["stderr"]), (["32768 405", "32769 431", "open 0", "more b''", "again 401", ""], ""))
+    server.delete(s)
+
+
+# As cordond connects to the gateway, 16 times and once more.
+LINES = r"""
+import hashlib, socket
+TOKEN = b"t" * 64
+def proof(who, nonce): return hashlib.sha256(nonce + who + TOKEN + nonce).hexdigest().encode()
+def connect():
+    s = socket.create_connection(("127.0.0.1", 50006))
+    s.settimeout(10)
+    try:
+        s.sendall(b"0" * 64 + b"\n")
+        said = s.makefile("rb").readline()
+    except OSError:
+        return None
+    if said == b"":
+        return None
+    assert said[:64] == proof(b"g", b"0" * 64), said
+    s.sendall(proof(b"c", said.split()[1]) + b"\n")
+    return s
+many = [connect() for _ in range(16)]
+print("open", sum(s is not None for s in many))
+print("more", connect())
+many.pop().close()
+while (again := connect()) is None:  # its place is free, soon
+    pass
+print("again")
+"""
+
+
+def test_connections_of_cordond(server):
+    s = server.create()["id"]
+    config = json.dumps({"a": hostile()})
+    x = server.spawn(s, ["/opt/cordon/bin/mcp-gateway", "--stdio", config], user="root", env={"CORDON_MCP_LINK_TOKEN": "t" * 64})
+    listens = "import socket; socket.create_connection(('127.0.0.1', 50006))"
+    wait_for(lambda: server.run(s, ["python3", "-c", listens])["exit_code"] == 0, 30, "the gateway")
+    got = server.run(s, ["timeout", "40", "python3", "-u", "-c", LINES])
+    equal((got["stdout"].split("\n"), got["stderr"]), (["open 16", "more None", "again", ""], ""))
+    equal(server.execution(x)["ended_at"], None, "the gateway runs")
     server.delete(s)
 
 
