@@ -102,6 +102,43 @@ def both(test):
 
 
 @both
+def make_up_and_down(who):
+    """His home has no folder for state yet. make down finds the server, and with PURGE nothing of it is left."""
+    build, tools = os.path.dirname(os.path.abspath(harness.PROGRAM)), os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools")
+    listen = f"127.0.0.1:{harness.free_port()}"
+    more = {**who.more, "env": {**who.more.get("env", os.environ), "DETACH": "1", "PURGE": "1"}}
+
+    def run(*words):
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, **more)
+
+    def his():
+        found = []
+        for pid in tap.processes():
+            with contextlib.suppress(OSError):
+                if ids_of(pid) & allowed(who):
+                    found.append(pid)
+        return found
+
+    before, words = set(his()), (build, f"--listen={listen}", "--best-effort", "--pool-size=0")
+    try:
+        up = run(f"{tools}/up", *words)
+        equal(up.returncode, 0, up.stdout + up.stderr)
+        has(up.stdout, "Cordon is up.")
+        state = os.path.join(who.home, ".local/state/cordon")
+        made = run(harness.PROGRAM, "create", "--server", f"http://{listen}", "--key-file", f"{state}/first.key")
+        equal(made.returncode, 0, made.stderr)
+        down = run(f"{tools}/down", *words)
+        equal((down.returncode, down.stderr), (0, ""), down.stdout)
+        has(down.stdout, "the server has ended")
+        equal(os.listdir(os.path.dirname(state)), [], "files")
+        wait_for(lambda: not set(his()) - before, 20, f"the end of {[comm(p) for p in set(his()) - before]}")
+    finally:
+        for pid in set(his()) - before:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@both
 def a_session(who):
     with UserServer(who, pool_size=2) as server:
         node = server.want(200, "GET", "/v1/node")
