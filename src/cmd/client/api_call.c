@@ -1,3 +1,8 @@
+/* api_call.c - see api_call.h. The first part finds the server's address and the key, the second
+ * sends requests and reads answers, the third joins the pages of a list.
+ *
+ * Errors from here have a code and a reason that args.c turns into the exit code of the verb. A
+ * request is never repeated here: only the caller knows whether that does harm. */
 #include "cmd/client/api_call.h"
 
 #include <fcntl.h>

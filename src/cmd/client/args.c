@@ -1,3 +1,6 @@
+/* args.c - see args.h. Every verb reads its command line by args_read() or args_read_command(),
+ * and ends by one of the functions that print an error and return its exit code. So all verbs of
+ * the client fail in the same form. */
 #include "cmd/client/args.h"
 
 #include <stdarg.h>

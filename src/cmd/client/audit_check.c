@@ -1,3 +1,8 @@
+/* audit_check.c - see audit_check.h. The rules come from the command line, the log from a file
+ * or from the server. audit_verify.c judges it while it is read. This file reads the rules,
+ * feeds the verifier and prints its findings.
+ *
+ * The exit status is the verdict. It is printed also where the log could not be read to its end. */
 #include "cmd/client/audit_check.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/* audit_key.c - see audit_key.h. libcrypto and other libraries differ in the keys that they
+ * accept. A log must not be good for one verifier and bad for another, so the doubtful keys are
+ * refused before libcrypto sees them. */
 #include "cmd/client/audit_key.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,9 @@
+/* audit_line.c - see audit_line.h. A cursor walks over the line. Each take_...() function reads
+ * one element at the cursor, moves it behind, and returns false where the text is another. So a
+ * line form is one expression of such calls.
+ *
+ * The text is untrusted. No function reads beyond the end of the cursor, and strings are decoded
+ * in their place, where they can only get shorter. */
 #include "cmd/client/audit_line.h"
 
 #include <string.h>

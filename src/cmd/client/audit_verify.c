@@ -1,3 +1,9 @@
+/* audit_verify.c - see audit_verify.h. on_line() gets one line after the other and calls the
+ * function for its kind. A function returns false when the verdict is final, and end() keeps the
+ * first one.
+ *
+ * Two sets of keys run side by side. A checkpoint makes records verified only with a trusted
+ * key. The keys that the log itself names explain checkpoints from before. */
 #include "cmd/client/audit_verify.h"
 
 #include <stdarg.h>

@@ -1,3 +1,9 @@
+/* audit_witness.c - see audit_witness.h. For each witness: build the consistency proof from
+ * tiles of the server, post it with the checkpoint, check the cosignature, and give it to the
+ * server.
+ *
+ * Neither side is trusted. A cosignature counts after its verification here, and the witness
+ * verifies the proof itself. */
 #include "cmd/client/audit_witness.h"
 
 #include <stdio.h>

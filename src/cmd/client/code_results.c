@@ -1,3 +1,6 @@
+/* code_results.c - see code_results.h. Bytes are collected to lines, each line is one result,
+ * and each known form of a result becomes a file. Every bound is checked before memory or disk
+ * is used, because code in the session decides on the amount. */
 #include "cmd/client/code_results.h"
 
 #include <jansson.h>

@@ -1,3 +1,6 @@
+/* columns.c - see columns.h. Cells are stored in one array, row by row, and the widths follow
+ * the longest cell. Nothing is printed before columns_print(), so all rows of a table must fit
+ * into memory. Callers bound their number. */
 #include "cmd/client/columns.h"
 
 #include <assert.h>
@@ -37,7 +40,8 @@ static void columns_must(const void *memory)
 	exit(125);
 }
 
-/* Escaped once, here. The width is that of the escaped text, so columns fit even with odd bytes. */
+/* Escaped once, here. The width is that of the escaped text, so columns fit even with odd bytes.
+ * A cell longer than COLUMNS_CELL_MAX is cut before and after the escape. */
 void columns_add(struct columns *t, const char *fmt, ...)
 {
 	char raw[COLUMNS_CELL_MAX], text[COLUMNS_CELL_MAX];
@@ -64,6 +68,7 @@ void columns_add(struct columns *t, const char *fmt, ...)
 	t->cells[t->n++] = cell;
 }
 
+/* The colour is no part of the text, so it does not count for the width. */
 void columns_paint(struct columns *t, enum colour c)
 {
 	assert(t->n > 0);
@@ -89,7 +94,8 @@ static size_t bytes_of(const char *text, size_t columns)
 	return n;
 }
 
-/* cells: those of the row. NULL: the heads. */
+/* cells: those of the row. NULL: the heads. The last column has no padding, so a line never ends
+ * with spaces. A cut line ends within its last cell that fits. */
 static void print_row(const struct columns *t, const char *const *texts, const size_t *widths,
 		      const struct columns_cell *cells, size_t columns, FILE *to)
 {

@@ -1,4 +1,5 @@
-/* columns.h - rows of text, aligned. */
+/* columns.h - rows of text, aligned. Called by every verb that prints a table. Cells come row by
+ * row, from the left to the right, and the width of a column is that of its longest cell. */
 #pragma once
 
 #include <stddef.h>

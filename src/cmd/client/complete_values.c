@@ -1,6 +1,6 @@
-/* ---- completion asks the server while a person types, so it waits WAIT_MS at most, prints
- * nothing on errors, and lists VALUES_MAX values. */
-
+/* complete_values.c - see complete_values.h. Called by `cordon --complete`, which shells start at
+ * each press of the Tab key. So it waits WAIT_MS at most, lists VALUES_MAX values, and prints
+ * nothing on errors. */
 #include "cmd/client/complete_values.h"
 
 #include <string.h>

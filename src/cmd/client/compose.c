@@ -1,3 +1,6 @@
+/* compose.c - see compose.h. The first part has a function for each kind of member, the last one
+ * walks over a table of options and picks the function by the kind of the option. The server
+ * checks meanings. Only forms that it could not get at all are errors here. */
 #include "cmd/client/compose.h"
 
 #include <ctype.h>

@@ -1,3 +1,5 @@
+/* create.c - see create.h. The body is made first and sent by a second function, so that a verb
+ * can add members in between, or refuse the command line before a session exists. */
 #include "cmd/client/create.h"
 
 #include <fcntl.h>

@@ -7,7 +7,9 @@
 
 #include "cmd/client/api_call.h"
 
-/* A member named make of the verb's own struct. */
+/* The options that make a session, as a member named make of the verb's own struct. Texts and
+ * lists are borrowed from argv. 0 and NULL mean that the server's or the template's default
+ * holds. */
 struct create_options {
 	const char *template, *profile, *level;
 	uint64_t memory, cpus, pids, disk, inodes, nofile, read_bps, write_bps;
@@ -17,6 +19,7 @@ struct create_options {
 	struct option_list policy, allow, lockfiles;
 };
 
+/* JSON has signed numbers only. */
 #define CREATE_OPTIONS_NUMBER_MAX ((uint64_t)INT64_MAX)
 
 /* clang-format off */

@@ -1,3 +1,9 @@
+/* dockerfile.c - see dockerfile.h. The first part reads words (quotes, variables, JSON lists,
+ * joined lines), the second keeps the stages, the third handles one instruction after the other.
+ *
+ * The file is parsed and never executed here. All memory belongs to the stages and to the
+ * reader, which dockerfile_read() releases. After an error the stages are in a state for
+ * dockerfile_release(). */
 #include "cmd/client/dockerfile.h"
 
 #include <ctype.h>

@@ -1,3 +1,6 @@
+/* dockerignore.c - see dockerignore.h. Patterns and paths are compared component by component.
+ * Patterns are untrusted, because a checkout brings them, so the time of a comparison is bounded
+ * by the product of both lengths and by the number of "**". */
 #include "cmd/client/dockerignore.h"
 
 #include <ctype.h>

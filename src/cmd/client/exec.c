@@ -1,3 +1,6 @@
+/* exec.c - see exec.h. The first part prints refused hosts and their remedies, the second builds
+ * the request for a command or for code, the third turns an ended execution into messages and an
+ * exit code. */
 #include "cmd/client/exec.h"
 
 #include <jansson.h>

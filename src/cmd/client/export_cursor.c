@@ -1,3 +1,5 @@
+/* export_cursor.c - see export_cursor.h. Called by verb_export.c only. The invariant: the file
+ * on disk is a position up to which the receiver has every item. */
 #include "cmd/client/export_cursor.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/* export_item.c - see export_item.h. Everything that the three kinds of receivers need in the
+ * same form: ids, severities, a sentence for people, and a line of JSON. Pure, so a record that
+ * is exported twice looks the same. */
 #include "cmd/client/export_item.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/* export_metrics.c - see export_metrics.h. Two sources: counters of model calls, fed by the
+ * records of each batch, and the server's list of live sessions, read at the time of sending.
+ * Both become metrics of one request. */
 #include "cmd/client/export_metrics.h"
 
 #include <inttypes.h>

@@ -1,7 +1,9 @@
-/* ---- reading. A batch is one page of each kind of record. Items point into the pages, so both
- * live until the next batch. The cursor of the caller moves only when the receiver has the
- * batch. s->after is its next value. */
-
+/* export_source.c - see export_source.h. The first part finds traces and details, the second reads
+ * the audit log, the third the network records. export_source_next() joins them to one batch: one
+ * page of each kind of record.
+ *
+ * Items point into s->pages and s->shown, so all of these live until the next batch. The caller's
+ * cursor moves only when the receiver has the batch. s->after is its next value. */
 #include "cmd/client/export_source.h"
 
 #include <stdio.h>

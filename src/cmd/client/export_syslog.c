@@ -1,3 +1,5 @@
+/* export_syslog.c - see export_syslog.h. The head has fixed fields in printable ASCII, the
+ * message is one JSON object. Values of tenants are in the JSON only, where they are escaped. */
 #include "cmd/client/export_syslog.h"
 
 #include <ctype.h>

@@ -1,3 +1,6 @@
+/* follow.c - see follow.h. One function reads the events of a connection, one makes a
+ * connection, and follow_events() repeats both. The position lives in struct follow, so it
+ * survives a lost connection. */
 #include "cmd/client/follow.h"
 
 #include <stdio.h>

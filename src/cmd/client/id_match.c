@@ -1,3 +1,5 @@
+/* id_match.c - see id_match.h. Called by every verb that names a session or an execution. A
+ * wrong guess could end the wrong session, so a word with two meanings is always an error. */
 #include "cmd/client/id_match.h"
 
 #include <stdio.h>

@@ -35,7 +35,9 @@ static const struct client_group {
 	    &verb_audit, &verb_export, &verb_report } },
 };
 
-/* The verbs of the other program, and words that other tools use. */
+/* The verbs of the other program, and words that other tools use. Each row leads from a word
+ * that people try to the verb that does it. A row that leads to itself is a verb of the other
+ * program, offered for misspellings. */
 static const struct synonym {
 	const char *word, *meant;
 } synonyms[] = {
@@ -104,7 +106,8 @@ static struct all all_verbs(void)
 	return all;
 }
 
-/* `cordon --complete VERB WORD...`. The first word may also be the incomplete one. */
+/* `cordon --complete VERB WORD...`. The first word may also be the incomplete one. Arguments
+ * come from the usage, values from the server. */
 static int client_complete(const struct all *all, int argc, char **argv)
 {
 	for (size_t i = 0; i < all->n; i++)

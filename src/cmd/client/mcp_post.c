@@ -1,3 +1,8 @@
+/* mcp_post.c - see mcp_post.h. From the top: write a line, answer an error, copy the answer of
+ * the server, send a message.
+ *
+ * Every request gets exactly one answer with its id, from the server or from here. Nothing but
+ * JSON objects reaches standard output. */
 #include "cmd/client/mcp_post.h"
 
 #include <errno.h>

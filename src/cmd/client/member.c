@@ -1,3 +1,5 @@
+/* member.c - see member.h. Used by every file that reads an answer. No function fails or prints,
+ * so callers can chain them over objects that may be missing. */
 #include "cmd/client/member.h"
 
 #include <stdio.h>

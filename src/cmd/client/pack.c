@@ -1,3 +1,6 @@
+/* pack.c - see pack.h. One recursive walk writes heads and bodies in the order of the directory.
+ * The names come from the local disk and may change at any moment, so every open is relative to
+ * the directory above and follows no link. */
 #include "cmd/client/pack.h"
 
 #include <dirent.h>

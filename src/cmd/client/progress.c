@@ -1,3 +1,5 @@
+/* progress.c - see progress.h. Callers add bytes as they move and end the line before they print
+ * anything else. On anything but a terminal all functions only count. */
 #include "cmd/client/progress.h"
 
 #include <stdio.h>

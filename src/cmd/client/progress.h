@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* One transfer. done counts the moved bytes, next_ns is the time of the next drawing. */
 struct progress {
 	const char *name; /* borrowed. Escaped when printed */
 	uint64_t total;	  /* UINT64_MAX: not known */

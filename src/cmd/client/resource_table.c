@@ -1,3 +1,6 @@
+/* resource_table.c - see resource_table.h. The first part prints tables of objects, the second
+ * runs verbs with a second word by a table of rows. A verb of data only (keys, volumes, tenants)
+ * has little more than its tables. */
 #include "cmd/client/resource_table.h"
 
 #include <stdio.h>

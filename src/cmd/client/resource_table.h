@@ -1,5 +1,6 @@
-/* resource_table.h - objects that the server lists (keys, tenants, secrets, templates): prints them
- * as a table, and removes one by its name. */
+/* resource_table.h - objects that the server lists (keys, tenants, secrets, templates): prints
+ * them as a table, and removes one by its name. A verb about such objects is two tables: the
+ * columns of its list, and its sub-verbs. */
 #pragma once
 
 #include "cmd/client/api_call.h"

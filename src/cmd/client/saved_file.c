@@ -1,3 +1,6 @@
+/* saved_file.c - see saved_file.h. Open, write, commit, release: a file that was not committed
+ * leaves nothing behind, however the process ends, except where O_TMPFILE is missing and the
+ * process is killed. */
 #include "cmd/client/saved_file.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* Everything that a server or cell may have named goes through these functions before a terminal
- * shows it. A control sequence in a name could otherwise change the screen, or even type
- * commands. */
+/* show.c - see show.h. Every text that a server or a cell may have chosen goes through these
+ * functions before a terminal shows it. A control sequence in a name could otherwise change the
+ * screen, or even type commands. Error messages are escaped by err_sanitize() instead. */
 #include "cmd/client/show.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* target.c - see target.h. A target grows by parts and queries in a fixed buffer. Parts are
+ * escaped, so a name from the command line cannot add a part or a query. */
 #include "cmd/client/target.h"
 
 #include <stdio.h>

@@ -1,3 +1,8 @@
+/* template_build.c - see template_build.h. In order: the local directory (build_context), files
+ * of earlier stages (build_stage), the recipe, and the conversation with the server.
+ *
+ * One Dockerfile is one build for each of its stages. The stages' versions are removed at the
+ * end in every case, and the steps' results stay in the server's cache. */
 #include "cmd/client/template_build.h"
 
 #include <fcntl.h>

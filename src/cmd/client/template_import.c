@@ -1,3 +1,8 @@
+/* template_import.c - see template_import.h. The archive comes from a file, from tar(1) or from
+ * mmdebstrap(1), and goes out as the body of one request.
+ *
+ * A program that fails breaks the request off in the middle, so the server never makes a
+ * template of half an archive. */
 #include "cmd/client/template_import.h"
 
 #include <errno.h>

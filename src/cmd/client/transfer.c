@@ -1,3 +1,8 @@
+/* transfer.c - see transfer.h. First the unpacking of untrusted archives, then requests for
+ * single files and trees in both directions.
+ *
+ * Downloads are bounded by max_bytes and replace their target only when they are whole. Uploads
+ * read local files as they are at that time. */
 #include "cmd/client/transfer.h"
 
 #include <errno.h>

@@ -76,6 +76,8 @@ struct audit_fields {
 	bool follow;
 };
 
+/* Each option belongs to some of the sub-verbs, which its help names first. Options of others
+ * are ignored. */
 #define FIELD(name) offsetof(struct audit_fields, name)
 
 /* clang-format off */
@@ -125,6 +127,7 @@ static int run_verify(const struct audit_fields *f, const struct args_words *wor
 	return audit_check_run(&verb_audit, &f->common, &c);
 }
 
+/* The words behind "witness" come in pairs, which audit_witness_run() checks. */
 static int run_witness(const struct audit_fields *f, const struct args_words *words)
 {
 	const struct audit_witness w = {
@@ -177,6 +180,7 @@ static int run_admin(const struct audit_fields *f, const struct args_words *word
 	return ARGS_FAILED;
 }
 
+/* The rotation changes the key of every log at once, so the sub-verb takes no further words. */
 static int run_rotate(const struct audit_fields *f, const struct args_words *words)
 {
 	if (words->n > 1)
@@ -184,6 +188,7 @@ static int run_rotate(const struct audit_fields *f, const struct args_words *wor
 	return audit_rotate_run(&verb_audit, &f->common);
 }
 
+/* The word goes into queries as it is, so it must be a whole id. */
 static int run_records(const struct audit_fields *f, const struct args_words *words)
 {
 	const struct audit_records r = { .tenant = f->tenant, .session = words->at[1] };

@@ -7,7 +7,8 @@
 #include "cmd/client/member.h"
 #include "cmd/client/verbs.h"
 
-/* A word of digits is a pid, any other word the beginning of an execution's id. */
+/* A word of digits is a pid, any other word the beginning of an execution's id. A pid is that
+ * inside the session, as `cordon ps` prints it. */
 struct kill_fields {
 	struct args_common common;
 	const char *signal;
@@ -22,7 +23,7 @@ static const struct option options[] = {
 /* clang-format on */
 
 /* Without a signal the execution ends with all its processes. With one only its first process
- * gets the signal. */
+ * gets the signal, and the others may continue. */
 static int kill_one(const struct kill_fields *f, const struct args_words *words, struct err *e)
 {
 	OWN_API_CALL a = { 0 };

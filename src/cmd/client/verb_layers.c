@@ -20,6 +20,7 @@ static const struct option options[] = {
 	ARGS_COMMON(struct layers_fields),
 };
 
+/* The columns of `layers` and the members behind them, in the same order. */
 static const char *const heads[] = { "ID",    "TENANT",	 "KIND",     "SIZE",   "FILES", "USES",
 				     "STATE", "CREATED", "TEMPLATE", "KERNEL", "STALE" };
 static const char *const names[] = {
@@ -28,6 +29,8 @@ static const char *const names[] = {
 };
 static const struct resource_table layers = { "/v1/layers", "layers", heads, names, COUNT(heads) };
 
+/* All pages in one table. The server lists layers of all tenants, so the key must be the
+ * operator's. */
 static int layers_run(int argc, char **argv)
 {
 	static struct layers_fields f;

@@ -93,6 +93,8 @@ static int act_on_all(const struct verb *v, int argc, char **argv, const char *a
 
 static int run_pause(int argc, char **argv)
 {
+	/* pause, resume and reset differ in the last part of the route only. The options of each
+	 * verb decide about the body. */
 	return act_on_all(&verb_pause, argc, argv, "pause");
 }
 
@@ -112,6 +114,7 @@ const struct verb verb_pause = {
 	.run = run_pause,
 };
 
+/* The route is the same for a paused session and for a stopped one. */
 static int run_resume(int argc, char **argv)
 {
 	return act_on_all(&verb_resume, argc, argv, "resume");
@@ -199,6 +202,7 @@ const struct verb verb_rm = {
 	.run = run_rm,
 };
 
+/* The time is checked before the session is looked for. 0 is a time here, so it is sent. */
 static int run_timeout(int argc, char **argv)
 {
 	static struct life_fields f;

@@ -204,7 +204,7 @@ static int ls_list(const struct ls_fields *f, const char *word, json_t **ret, st
 	return api_call_pages(&a, &t, "sessions", NULL, ROWS_MAX, ret, e);
 }
 
-/* For scripts: one id in a line. */
+/* For scripts: one id in a line. Used by `cordon rm $(cordon ls --quiet)` and the like. */
 static void print_ids(const json_t *items)
 {
 
@@ -215,7 +215,7 @@ static void print_ids(const json_t *items)
 	}
 }
 
-/* As one page that holds all. */
+/* As one page that holds all. "next" is null, as on the last page of the server. */
 static void print_json(const char *member, json_t *items)
 {
 	OWN_JSON *page = json_pack("{s:O, s:n}", member, items, "next");

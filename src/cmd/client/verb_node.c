@@ -14,6 +14,7 @@ struct node_fields {
 	struct args_common common;
 };
 
+/* No option of its own: the three verbs differ in their route only. */
 static const struct option options[] = {
 	ARGS_COMMON(struct node_fields),
 };
@@ -54,6 +55,7 @@ static int run_plain(const struct verb *v, const char *path, int argc, char **ar
 	return print_answer(v, &f, &a, &t, print_tree, &e);
 }
 
+/* The answer has more members for the operator's key. */
 static int run_node(int argc, char **argv)
 {
 	return run_plain(&verb_node, "/v1/node", argc, argv);

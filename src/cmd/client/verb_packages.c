@@ -42,12 +42,15 @@
 #define DEPTH_MAX 16
 #define PLACE_MAX 4096
 
+/* An import in progress. lines grows up to its bound, text is one buffer for all reports. */
 struct packages_import {
 	struct buf lines;
 	char *text; /* of one report */
 	size_t reports, broken, skipped;
 };
 
+/* One line of the list: ecosystem, name, version, id. The spaces between them are the form that
+ * cordon-egress reads, so the order of the sorted lines is the order of its search. */
 static int on_entry(void *arg, const struct osv_entry *entry, struct err *e)
 {
 	struct packages_import *m = arg;
@@ -58,6 +61,8 @@ static int on_entry(void *arg, const struct osv_entry *entry, struct err *e)
 	return buf_add(&m->lines, line, (size_t)n, e);
 }
 
+/* A broken report gives a warning and not a failure, see above. Only a list beyond its bound
+ * ends the import: a part of the reports in force would look like all of them. */
 static int read_report(struct packages_import *m, const char *path, struct err *e)
 {
 	struct err why = { 0 };
@@ -81,6 +86,7 @@ static int read_report(struct packages_import *m, const char *path, struct err *
 	return 0;
 }
 
+/* A checkout has other files, too. */
 static bool is_report(const char *name)
 {
 	size_t n = strlen(name);
@@ -90,7 +96,8 @@ static bool is_report(const char *name)
 
 static int read_folder(struct packages_import *m, const char *path, unsigned depth, struct err *e);
 
-/* Links are not followed: a checkout has none that count. */
+/* Links are not followed: a checkout has none that count. named: the user gave this path, so its
+ * name need not end with ".json". */
 static int read_place(struct packages_import *m, const char *path, bool named, unsigned depth,
 		      struct err *e)
 {
@@ -103,6 +110,8 @@ static int read_place(struct packages_import *m, const char *path, bool named, u
 	return S_ISREG(st.st_mode) && (named || is_report(path)) ? read_report(m, path, e) : 0;
 }
 
+/* Hidden folders, such as that of git, are left out. The depth is bounded, because a folder may
+ * be mounted into itself. */
 static int read_folder(struct packages_import *m, const char *path, unsigned depth, struct err *e)
 {
 	DIR *folder = opendir(path);
@@ -141,6 +150,8 @@ static int packages_compare(const void *one, const void *other)
 	return (unsigned char)*a - (unsigned char)*b;
 }
 
+/* Pointers into the text, sorted, each line once. *ret_n is their number. The caller frees the
+ * list, and the lines stay where they are. */
 static const char **sort_lines(const struct buf *lines, size_t *ret_n)
 {
 	const char *at = (const char *)lines->data, *end = at + lines->len;
@@ -164,6 +175,8 @@ static const char **sort_lines(const struct buf *lines, size_t *ret_n)
 	return list;
 }
 
+/* The head has the time of the import and the number of lines. fsync() comes before the rename,
+ * so a crash leaves the old list or the whole new one. */
 static int write_list(struct saved_file *f, const char *const *list, size_t n, struct err *e)
 {
 	struct buf out = BUF_INIT(64U << 10);
@@ -180,6 +193,7 @@ static int write_list(struct saved_file *f, const char *const *list, size_t n, s
 	return result;
 }
 
+/* Mode 0644: the list is no secret, and cordon-egress runs as another user. */
 static int packages_save(const struct packages_import *m, const char *state_dir, size_t *ret_n,
 			 struct err *e)
 {
@@ -200,6 +214,7 @@ static int packages_save(const struct packages_import *m, const char *state_dir,
 	return result;
 }
 
+/* A misspelt directory would otherwise get a list that no server reads. */
 static int check_state(const char *state_dir, struct err *e)
 {
 	struct stat st;
@@ -210,8 +225,9 @@ static int check_state(const char *state_dir, struct err *e)
 		       state_dir);
 }
 
-/* Read files and folders of OSV reports and replace the list in the state directory, writable for
- * operators only. Print the reports read. */
+/* Read files and folders of OSV reports and replace the list in the state directory, writable
+ * for operators only. Print the reports read. Without any entry the old list stays: an empty
+ * checkout must not switch the protection off. */
 static int advisories_import(const char *state_dir, const char *const *paths, size_t n,
 			     struct err *e)
 {
@@ -238,7 +254,8 @@ static int advisories_import(const char *state_dir, const char *const *paths, si
 	return result;
 }
 
-/* Print how many lines the list has, and how old it is. */
+/* Print how many lines the list has, and how old it is. Only the head is read. A link in the
+ * place of the list is refused. */
 static int advisories_print(const char *state_dir, struct err *e)
 {
 	char path[PLACE_MAX], head[128], *end;
@@ -267,7 +284,8 @@ static int advisories_print(const char *state_dir, struct err *e)
 	return 0;
 }
 
-/* Remove the list. */
+/* Remove the list. That is a command of its own, because an empty list by mistake would be as
+ * quiet. */
 static int advisories_clear(const char *state_dir, struct err *e)
 {
 	char path[PLACE_MAX];
@@ -284,8 +302,11 @@ static int advisories_clear(const char *state_dir, struct err *e)
 	return 0;
 }
 
-/* ---- cordon packages pins FILE: prints a lockfile as the pins of a policy, without a server. */
+/* ---- cordon packages pins FILE: prints a lockfile as the pins of a policy, without a server.
+ * The same reader serves --lockfile of `cordon create`. A person can so look at the pins before
+ * a session has them. */
 
+/* The text is bounded by LOCK_TEXT_MAX and freed here. */
 static int read_pins(const char *file, json_t *pins, struct err *e)
 {
 	OWN_MEM char *text = malloc(LOCK_TEXT_MAX + 2);
@@ -313,6 +334,7 @@ static int lockfile_print(const char *file, struct err *e)
 
 #define ROWS_MAX 1000000 /* the server keeps fewer */
 
+/* The fields of all words of the verb. Most are used by one word only. */
 struct packages_fields {
 	struct args_common common;
 	const char *sbom, *ecosystem, *result, *name, *execution, *state_dir;
@@ -364,6 +386,8 @@ static void write_age(uint64_t seconds, char *ret, size_t cap)
 		       hours ? 'h' : 'd');
 }
 
+/* One cell for each head. A size is shown only if bytes have come. "changed" marks a file with
+ * another digest than before. */
 static void add_row(struct columns *t, const json_t *row)
 {
 	char size[24] = "-", age[24] = "-";
@@ -386,6 +410,7 @@ static void add_row(struct columns *t, const json_t *row)
 	columns_add(t, "%s", member_text(row, "reason", ""));
 }
 
+/* --sbom counts before --json, since a bill of materials is JSON in any case. */
 static int packages_print(const struct packages_fields *f, const char *session, const json_t *list,
 			  struct err *e)
 {
@@ -410,6 +435,7 @@ static int packages_print(const struct packages_fields *f, const char *session, 
 	return 0;
 }
 
+/* Filters of the server's list. A bill of materials with filters has only the rows that fit. */
 static void packages_choose(const struct packages_fields *f, struct target *t)
 {
 	if (f->ecosystem != NULL)
@@ -422,7 +448,7 @@ static void packages_choose(const struct packages_fields *f, struct target *t)
 		target_query(t, "execution", f->execution);
 }
 
-/* cordon packages pins FILE */
+/* cordon packages pins FILE. No key and no server are needed. */
 static int run_pins(const char *path)
 {
 	struct err e = { 0 };
@@ -447,6 +473,7 @@ static int run_advisories(const struct packages_fields *f, const struct args_wor
 									     : ARGS_OK;
 }
 
+/* The words behind `cache` are checked by cache_admin_run(). */
 static int run_cache(const struct packages_fields *f, const struct args_words *words)
 {
 	struct cache_admin_options o = {
@@ -462,6 +489,7 @@ static int run_cache(const struct packages_fields *f, const struct args_words *w
 	return cache_admin_run(&verb_packages, &o, words->at + 1, words->n - 1);
 }
 
+/* --sbom is checked before the first request. */
 static int run_session(const struct packages_fields *f, const char *word)
 {
 	OWN_JSON *list = NULL;
@@ -484,6 +512,8 @@ static int run_session(const struct packages_fields *f, const char *word)
 	return ARGS_OK;
 }
 
+/* A first word that is no session's id selects another use: no id is "cache", "advisories" or
+ * "pins". */
 static int packages_run(int argc, char **argv)
 {
 	static struct packages_fields f = { .timeout_ms = 540000, .to = CACHE_ADMIN_NO_SIZE };

@@ -25,7 +25,7 @@
 /* With --json, the steps of an explanation or the warnings of a check. NULL: they are printed. */
 static json_t *collected;
 
-/* JSON is UTF-8, and typed text need not be. */
+/* JSON is UTF-8, and typed text need not be. The escaped text is always UTF-8. */
 static json_t *text_of(const char *text)
 {
 	char shown[4096];
@@ -34,7 +34,8 @@ static json_t *text_of(const char *text)
 	return json_string(shown);
 }
 
-/* One line of an explanation. */
+/* One line of an explanation. The stage is a word of this program, the text may quote the policy
+ * or the question. */
 static void policy_step(const char *stage, const char *text)
 {
 	if (collected != NULL) {
@@ -54,7 +55,11 @@ static void print_object(json_t *object)
 	json_decref(object);
 }
 
-/* ---- how a policy decides on one destination, stage by stage */
+/* ---- how a policy decides on one destination, stage by stage
+ *
+ * The stages are those of a real connection: the name is resolved, the address is checked, the
+ * connection is decided on, and then each request if the policy looks inside. Every stage calls
+ * the function that cordon-egress calls. */
 
 struct explain_question {
 	const char *host; /* as typed: a name or an address */
@@ -71,6 +76,8 @@ struct explain_asked {
 	char path[PATH_NORMAL_MAX], query[PATH_NORMAL_MAX];
 };
 
+/* The path in the form that rules are compared with. A path that has no such form is refused in
+ * reality as well, so that is an error here. */
 static int read_path(const char *text, struct explain_asked *a, struct err *e)
 {
 	size_t n = strcspn(text, "?");
@@ -93,6 +100,8 @@ static int read_path(const char *text, struct explain_asked *a, struct err *e)
 	return 0;
 }
 
+/* A name or an address, never both: a name's addresses are not looked up, because the
+ * explanation must not depend on DNS. */
 static int explain_read_question(const struct explain_question *q, struct explain_asked *a,
 				 struct err *e)
 {
@@ -108,6 +117,7 @@ static int explain_read_question(const struct explain_question *q, struct explai
 	return read_path(q->path, a, e);
 }
 
+/* One line: the subject, the decision, and the rule or the reason behind it. */
 static void print_row(const char *stage, const char *what, const char *words,
 		      const struct policy_answer *a)
 {
@@ -122,6 +132,8 @@ static void print_row(const char *stage, const char *what, const char *words,
 	policy_step(stage, text);
 }
 
+/* Three kinds of permission: bytes without a look, TLS after a look at its name, and a look at
+ * each request. */
 static const char *connection_words(const struct policy_answer *a, bool plain)
 {
 	if (a->verdict == POLICY_REFUSE)
@@ -150,6 +162,7 @@ static bool explain_name(const struct policy *p, const struct explain_asked *q)
 	return a.verdict != POLICY_REFUSE;
 }
 
+/* Names have no address here, so only typed addresses are checked against private ranges. */
 static bool explain_address(const struct policy *p, const struct explain_asked *q)
 {
 	char text[256];
@@ -164,7 +177,8 @@ static bool explain_address(const struct policy *p, const struct explain_asked *
 	return false;
 }
 
-/* Print it. 1: allowed, 0: refused. -1: the question is malformed. */
+/* Print it. 1: allowed, 0: refused. -1: the question is malformed. The first refusal ends the
+ * explanation, as it would end the connection. */
 static int explain_print(const struct policy *p, const struct explain_question *q, struct err *e)
 {
 	static struct explain_asked explain_asked;
@@ -198,6 +212,8 @@ struct explain_package {
 	bool direct;	      /* from a host outside registries */
 };
 
+/* The question in the form of package_judge(). name and request are what a registry's router
+ * would have found. */
 struct policy_asked {
 	struct package_name name;
 	struct package_request request;
@@ -231,6 +247,8 @@ static int read_time(const char *text, uint64_t now_ms, uint64_t *ret, struct er
 	return 0;
 }
 
+/* Without any fact the rules that need one answer "depends". A given age counts as the time of
+ * the first sight, too. */
 static int read_facts(const struct explain_package *from, struct policy_asked *a, struct err *e)
 {
 	a->facts = (struct package_facts){ .version = "", .file = "" };
@@ -247,6 +265,8 @@ static int read_facts(const struct explain_package *from, struct policy_asked *a
 	return 0;
 }
 
+/* A name with a version is the request for a file, one without is the request for metadata.
+ * Without packages in the policy there is no registry. */
 static int read_question(const struct policy *p, const struct explain_package *from,
 			 struct policy_asked *a, struct err *e)
 {
@@ -269,6 +289,7 @@ static int read_question(const struct policy *p, const struct explain_package *f
 	return read_facts(from, a, e);
 }
 
+/* The answer of one layer. "Depends" names the options that would decide. */
 static void print_answer(const char *who, const struct package_answer *a)
 {
 	char text[2048];
@@ -282,6 +303,7 @@ static void print_answer(const char *who, const struct package_answer *a)
 	policy_step(who, text);
 }
 
+/* Where the package would come from. An implicit registry counts only if rules allow its hosts. */
 static void print_where(const struct policy_asked *a)
 {
 	const struct package_registry *r = a->q.registry;
@@ -293,6 +315,8 @@ static void print_where(const struct policy_asked *a)
 	policy_step("from", text);
 }
 
+/* The answer of all layers. For a name alone it covers the metadata, and each version is judged
+ * again. */
 static void print_result(const struct package_answer *a, const struct policy_asked *q,
 			 const struct explain_package *from)
 {
@@ -311,7 +335,8 @@ static void print_result(const struct package_answer *a, const struct policy_ask
 }
 
 /* Print it. 1: allowed, 0: refused, or it depends on missing facts. -1: the question is
- * malformed. */
+ * malformed. The layers are printed one by one, and the last line is the decision of all
+ * together. */
 static int explain_package_print(const struct policy *p, const struct explain_package *from,
 				 struct err *e)
 {
@@ -385,7 +410,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-/* All of a file. */
+/* All of a file. "-" is standard input. The buffer of the caller bounds it. An empty file is an
+ * error: as a policy it would mean no rules at all. */
 static int policy_load(const char *path, struct buf *ret, struct err *e)
 {
 	FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
@@ -408,7 +434,8 @@ static int policy_load(const char *path, struct buf *ret, struct err *e)
 	return result;
 }
 
-/* The files of up to three layers, merged. *ret is freed by the caller. */
+/* The files of up to three layers, merged. *ret is freed by the caller. A preset stands in the
+ * place of the session's layer, unless that has a file. */
 static int verb_policy_merge(const char *const paths[POLICY_LAYERS], const char *preset, char **ret,
 			     struct err *e)
 {
@@ -431,7 +458,8 @@ static int verb_policy_merge(const char *const paths[POLICY_LAYERS], const char 
 	return result;
 }
 
-/* The merged document, compiled. */
+/* The merged document, compiled. The same text that cordon-egress would get from the server.
+ * *ret is freed by policy_free(). */
 static int read_merged(const char *const paths[POLICY_LAYERS], const char *preset,
 		       struct policy **ret, struct err *e)
 {
@@ -455,6 +483,7 @@ static int fail_check(const struct policy_fields *f, const char *member, const s
 	return EXIT_NEGATIVE;
 }
 
+/* Called by policy_check() for each warning, which is counted, and printed or collected. */
 static void policy_warn(const char *text, void *arg)
 {
 	++*(size_t *)arg;
@@ -478,6 +507,7 @@ static size_t find_layer(const char *name)
 	return i;
 }
 
+/* The file is checked in its layer, because some members are for the node's policy only. */
 static int verb_policy_check(const struct policy_fields *f, const char *path)
 {
 	const char *paths[POLICY_LAYERS] = { NULL };
@@ -504,6 +534,7 @@ static int verb_policy_check(const struct policy_fields *f, const char *path)
 	return warnings > 0 && f->strict ? EXIT_NEGATIVE : ARGS_OK;
 }
 
+/* The defaults of a question: GET / at port 443, or 80 without TLS. */
 static int verb_policy_ask(const struct policy_fields *f, const struct policy *p, struct err *e)
 {
 	const struct explain_package package = { .package = f->package,
@@ -522,6 +553,8 @@ static int verb_policy_ask(const struct policy_fields *f, const struct policy *p
 	return f->package != NULL ? explain_package_print(p, &package, e) : explain_print(p, &q, e);
 }
 
+/* Exactly one of host and package. The exit code is the answer, so a script can test a policy.
+ * An invalid policy counts as a refusal. */
 static int policy_explain(const struct policy_fields *f)
 {
 	const char *const paths[POLICY_LAYERS] = { f->node, f->tenant, f->policy };
@@ -553,6 +586,7 @@ static int policy_explain(const struct policy_fields *f)
 	return allowed > 0 ? ARGS_OK : EXIT_NEGATIVE;
 }
 
+/* The merged document is JSON already. */
 static int print_merged(const struct policy_fields *f)
 {
 	const char *const paths[POLICY_LAYERS] = { f->node, f->tenant, f->session };
@@ -565,6 +599,7 @@ static int print_merged(const struct policy_fields *f)
 	return ARGS_OK;
 }
 
+/* Without a name the list, with one the text of that preset. */
 static int policy_presets(const struct policy_fields *f, const char *name)
 {
 	const char *summary = NULL, *one;
@@ -587,6 +622,7 @@ static int policy_presets(const struct policy_fields *f, const char *name)
 	return ARGS_OK;
 }
 
+/* The four words need no server and no key. */
 static int policy_run(int argc, char **argv)
 {
 	static struct policy_fields f;

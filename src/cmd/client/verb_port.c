@@ -7,6 +7,7 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
+/* The verb opens one port, or closes it with --close. */
 struct port_fields {
 	struct args_common common;
 	bool close;
@@ -20,6 +21,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* A closed port has no answer to print. The URL of an open one is all that a client needs to use
+ * it. */
 static int port_change(const struct port_fields *f, const char *name, json_int_t port,
 		       struct err *e)
 {

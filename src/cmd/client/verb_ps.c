@@ -1,4 +1,6 @@
-/* verb_ps.c - cordon ps: the processes of a session, as a table. */
+/* verb_ps.c - cordon ps: the processes of a session, as a table. The server reads them at the
+ * time of the request, so the list is already old when it is printed. With --json it is the
+ * server's answer. */
 #include "cmd/client/columns.h"
 #include "cmd/client/member.h"
 #include "cmd/client/id_match.h"
@@ -14,6 +16,7 @@ static const struct option options[] = {
 	ARGS_COMMON(struct ps_fields),
 };
 
+/* One cell for each head. All values come from the session, and columns_add() escapes them. */
 static void add_process(struct columns *t, const json_t *p)
 {
 	char rss[24], cpu[24];
@@ -30,6 +33,7 @@ static void add_process(struct columns *t, const json_t *p)
 	columns_add(t, "%s", member_text(p, "command", "?"));
 }
 
+/* The table is made first, so that every return releases it. */
 static int ps_run(int argc, char **argv)
 {
 	static const char *const heads[] = { "PID",    "PPID", "UID",	    "STATE",

@@ -2,7 +2,9 @@
  *
  * A replay reads the timeline of the session page by page. Where an execution starts it fetches
  * its recording (asciicast v2), whole: the server bounds it by the output that it keeps. Then it
- * plays the first in time, the next entry of the timeline or the next event of a recording. */
+ * plays the first in time, the next entry of the timeline or the next event of a recording. The
+ * recordings are what programs in the session wrote, and a terminal interprets them as it did
+ * then. A person who replays a hostile session should use a terminal without dangerous answers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +35,13 @@ struct cast_fields {
 
 static const struct option cast_options[] = { ARGS_COMMON(struct cast_fields) };
 
+/* The recording goes out as it arrives. Its form is the server's. */
 static int on_data(void *arg, const void *data, size_t len, struct err *e)
 {
 	return io_write_all(STDOUT_FILENO, data, len, e);
 }
 
+/* Begin the request. The caller reads the body. */
 static int request_cast(struct api_call *a, const char *session, const char *id, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
@@ -90,6 +94,7 @@ const struct verb verb_cast = {
 
 /* ---- cordon replay */
 
+/* What a player may change. */
 struct replay_fields {
 	struct args_common common;
 	uint64_t speed, idle_ms; /* speed: thousandths */
@@ -108,6 +113,8 @@ static const struct option replay_options[] = {
 };
 /* clang-format on */
 
+/* One execution's recording, whole in memory. Its lines are events in the order of time. event
+ * is the next one to play, and a recording without one is dropped. */
 struct replay_recording {
 	char id[ID_MATCH_ID_MAX];
 	int64_t begin_ms;
@@ -117,6 +124,9 @@ struct replay_recording {
 	bool tty;
 };
 
+/* The state of one replay. Two sources advance side by side: the timeline, in pages, and the
+ * recordings of executions that run at this moment of the session. now_ms is the moment that the
+ * screen shows. */
 struct replay {
 	const struct replay_fields *fields;
 	struct api_call *api;
@@ -132,7 +142,8 @@ struct replay {
 	bool any_tty;
 };
 
-/* The next event of a recording, past those that a replay does not show. */
+/* The next event of a recording, past those that a replay does not show. "o" is output, "m" a
+ * mark such as a cut. Input and changes of size are skipped. */
 static void next_event(struct replay_recording *k)
 {
 	json_decref(k->event);
@@ -152,6 +163,7 @@ static void next_event(struct replay_recording *k)
 	}
 }
 
+/* Seconds with a fraction, counted from the start. */
 static int64_t event_ms(const struct replay_recording *k)
 {
 	return k->begin_ms + (int64_t)(json_number_value(json_array_get(k->event, 0)) * 1000 + 0.5);
@@ -166,6 +178,7 @@ static void recording_free(struct replay_recording *k)
 	free(k);
 }
 
+/* The buffer's bound is that of a recording. */
 static int on_recording(void *arg, const void *data, size_t len, struct err *e)
 {
 	return buf_add(arg, data, len, e);
@@ -185,6 +198,7 @@ static int find_begin(struct replay *p, struct replay_recording *k, struct err *
 	return 0;
 }
 
+/* An execution beyond RECORDINGS_MAX is not played. Its lines in the timeline are. */
 static int add_recording(struct replay *p, const json_t *entry, struct err *e)
 {
 	const char *id = member_text(entry, "execution_id", "");
@@ -208,6 +222,7 @@ static int add_recording(struct replay *p, const json_t *entry, struct err *e)
 	return 0;
 }
 
+/* The order of the rest has no meaning, so the last one fills the gap. */
 static void drop_ended(struct replay *p)
 {
 	for (unsigned i = 0; i < p->n;) {
@@ -220,6 +235,7 @@ static void drop_ended(struct replay *p)
 	}
 }
 
+/* The recording whose next event comes first in time. NULL: none is left. */
 static struct replay_recording *first_recording(const struct replay *p)
 {
 	struct replay_recording *first = NULL;
@@ -273,6 +289,7 @@ static void wait_until(struct replay *p, int64_t ms)
 		p->now_ms = ms;
 }
 
+/* A line of the timeline never begins in the middle of output. */
 static void end_line(struct replay *p)
 {
 	if (p->in_line)
@@ -315,6 +332,8 @@ static bool is_shown(const struct replay *p, const json_t *v)
 	return true;
 }
 
+/* A start of an execution loads its recording, from which output follows. The entry is taken
+ * before anything can fail, so it is played once. */
 static int play_entry(struct replay *p, const json_t *v, struct err *e)
 {
 	const char *severity = member_text(v, "severity", "");
@@ -332,6 +351,7 @@ static int play_entry(struct replay *p, const json_t *v, struct err *e)
 	return 0;
 }
 
+/* Output of another execution than the last one gets a line with its id, while several run. */
 static void play_event(struct replay *p, struct replay_recording *k)
 {
 	const char *kind = json_string_value(json_array_get(k->event, 1));
@@ -353,6 +373,7 @@ static void play_event(struct replay *p, struct replay_recording *k)
 	drop_ended(p);
 }
 
+/* At equal times output comes first. Both sources have ended when neither has a next item. */
 static int replay_play(struct replay *p, struct err *e)
 {
 	bool failed = false;
@@ -372,6 +393,8 @@ static int replay_play(struct replay *p, struct err *e)
 	}
 }
 
+/* After a terminal's recording the screen is set back, since a cut recording may have left the
+ * alternate screen or a colour. */
 static int replay(const struct replay_fields *f, const char *word, struct err *e)
 {
 	/* Soft reset, the usual screen, the usual colours: undo the state left by a cut

@@ -42,12 +42,14 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* A report after its verification. why is a text of this program. */
 struct envelope {
 	json_t *payload; /* owned */
 	struct tlog_vkey key;
 	const char *why; /* it is not good. NULL: it is */
 };
 
+/* The decoded payload, owned by the caller. NULL: not base64, or no memory. */
 static char *payload_bytes(const json_t *j, size_t *ret_len)
 {
 	const char *text = member_text(j, "payload", "");
@@ -63,7 +65,8 @@ static char *payload_bytes(const json_t *j, size_t *ret_len)
 	return NULL;
 }
 
-/* "DSSEv1" SP LEN(type) SP type SP LEN(body) SP body */
+/* "DSSEv1" SP LEN(type) SP type SP LEN(body) SP body. The lengths keep type and body apart, so
+ * no other pair has the same signed text. */
 static bool report_holds(const struct tlog_vkey *key, const char *body, size_t len,
 			 const char *sig_text)
 {
@@ -83,7 +86,9 @@ static bool report_holds(const struct tlog_vkey *key, const char *body, size_t l
 }
 
 /* wanted: NULL: the key that the report itself names. Then it is only known not to have been
- * changed by one who has no key of a notary. */
+ * changed by one who has no key of a notary. The order is type, form, key, signature. payload is
+ * set even if the signature is wrong, so that the caller can tell a changed report from another
+ * file. It must not be printed then. */
 static void envelope_read(const json_t *j, const char *wanted, struct envelope *ret)
 {
 	const json_t *sig = json_array_get(member_group(j, "signatures"), 0);
@@ -107,7 +112,10 @@ static void envelope_read(const json_t *j, const char *wanted, struct envelope *
 		ret->why = NULL;
 }
 
-/* ---- for people */
+/* ---- for people
+ *
+ * Sections of the printed report. All text in it is escaped: names of keys and templates come
+ * from tenants. */
 
 static void report_line(const char *name, const char *value)
 {
@@ -116,6 +124,7 @@ static void report_line(const char *name, const char *value)
 	(void)putchar('\n');
 }
 
+/* A control that is not in force is shown in capital letters as well as in colour. */
 static void print_controls(const json_t *list)
 {
 	const json_t *one;
@@ -141,6 +150,7 @@ static void print_controls(const json_t *list)
 	}
 }
 
+/* Keys with their scopes, never their values. The report does not have these. */
 static void print_keys(const json_t *list)
 {
 	const json_t *one;
@@ -166,6 +176,7 @@ static void print_keys(const json_t *list)
 	}
 }
 
+/* A policy is named by its digest, so that an auditor can compare it with a file. */
 static void print_policy(const char *name, const json_t *one)
 {
 	report_line(name, member_text(one, "sha256", "none"));
@@ -200,6 +211,8 @@ static void print_findings(const json_t *doctor)
 	}
 }
 
+/* Findings and tests are recorded by other commands, perhaps long before. So each has its date,
+ * or the command that would record it. */
 static void print_evidence(const json_t *p)
 {
 	const json_t *doctor = json_object_get(p, "doctor"), *tests = json_object_get(p, "tests");
@@ -236,6 +249,8 @@ static void print_session(const json_t *s)
 	report_line("  ended", member_text(s, "ended_at", "not yet"));
 }
 
+/* The order is that of an auditor: who and when, controls, settings, evidence, keys, and the
+ * audit log. */
 static void print_report(const struct envelope *v)
 {
 	const json_t *p = v->payload, *audit = member_group(p, "audit");
@@ -266,8 +281,11 @@ static void print_report(const struct envelope *v)
 		     (unsigned long long)member_number(check, "size", 0));
 }
 
-/* ---- */
+/* ----
+ *
+ * The signed form is saved and printed, never the payload alone. */
 
+/* Mode 0600, because a report names keys and settings. */
 static int report_save(const char *path, const json_t *j, struct err *e)
 {
 	OWN_MEM char *text = json_dumps(j, JSON_COMPACT);
@@ -287,6 +305,8 @@ static int report_save(const char *path, const json_t *j, struct err *e)
 	return done;
 }
 
+/* The file is not trusted, so it is bounded, and nothing of it is printed before
+ * its signature is good. */
 static int report_verify(const struct report_fields *f, const char *path)
 {
 	OWN_MEM char *text = malloc(FILE_MAX);
@@ -318,6 +338,8 @@ static int report_verify(const struct report_fields *f, const char *path)
 	return code;
 }
 
+/* The server's own report is verified, too: a report that could not be verified later is of no
+ * use. */
 static int report_fetch(const struct report_fields *f, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
@@ -350,6 +372,7 @@ static int report_fetch(const struct report_fields *f, struct err *e)
 	return done;
 }
 
+/* Without words a report is asked for. "verify FILE" needs no server. */
 static int report_run(int argc, char **argv)
 {
 	static struct report_fields f;

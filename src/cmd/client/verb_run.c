@@ -20,6 +20,7 @@
 /* ---- cordon exec and cordon attach: starts a command in a session, or attaches to a
  * running one. */
 
+/* The fields of exec and attach. */
 struct verb_exec_fields {
 	struct args_common common;
 	struct exec_options exec;
@@ -48,7 +49,7 @@ static const struct option attach_options[] = {
 /* Where the client was attached to, for `cordon attach`. */
 static char attached_session[ID_MATCH_ID_MAX], attached_execution[ID_MATCH_ID_MAX];
 
-/* The result of a command, for --json and --result. */
+/* ---- the result of a command, for --json and --result. */
 
 /* Opened before anything happens: a result that cannot be written is reported at once. */
 static int open_result(const char *path, FILE **ret, struct err *e)
@@ -64,7 +65,8 @@ static int open_result(const char *path, FILE **ret, struct err *e)
 	return 0;
 }
 
-/* Close the file. False: it could not be written. */
+/* Close the file. False: it could not be written. Then the exit code is a failure, even if the
+ * command was good, because a script would read an empty result. */
 static bool write_result(FILE *result, const json_t *execution)
 {
 	if (result == NULL)
@@ -73,7 +75,8 @@ static bool write_result(FILE *result, const json_t *execution)
 	return fclose(result) == 0;
 }
 
-/* --json: the output is a part of the JSON, as in the answer of the API. */
+/* --json: the output is a part of the JSON, as in the answer of the API. With a terminal the
+ * output goes to the screen, so the two exclude each other. */
 static int check_json(const struct args_common *common, bool tty, struct err *e)
 {
 	if (common->json && tty)
@@ -82,7 +85,9 @@ static int check_json(const struct args_common *common, bool tty, struct err *e)
 	return 0;
 }
 
-/* attach_run() with the options for output and results. */
+/* attach_run() with the options for output and results. With --json the output is kept and added
+ * to the execution, which then also gets the results of code. Return ATTACH_ENDED,
+ * ATTACH_DETACHED or -1. *ret is owned by the caller. */
 static int attach_as_asked(struct attach_options *o, const struct args_common *common,
 			   const char *save_dir, bool is_code, struct api_call *a, json_t **ret,
 			   struct err *e)
@@ -122,6 +127,8 @@ static int run_finish(const struct verb_exec_fields *f, const json_t *execution,
 	return exec_exit_code(execution, program);
 }
 
+/* Find the session, start the command and attach to it, unless --detach is given. A terminal
+ * always has input. Code never has. */
 static int run_command(const struct verb_exec_fields *f, const char *word, struct exec_command *c,
 		       json_t **ret, struct err *e)
 {
@@ -149,7 +156,8 @@ static int run_command(const struct verb_exec_fields *f, const char *word, struc
 	return 0;
 }
 
-/* Options are taken after SESSION, too: no command begins with a dash. */
+/* Options are taken after SESSION, too: no command begins with a dash. *at is the place of the
+ * first word of the command. */
 static int read_more_options(struct verb_exec_fields *f, char **words, size_t n, size_t *at)
 {
 	char **rest = NULL;
@@ -163,6 +171,8 @@ static int read_more_options(struct verb_exec_fields *f, char **words, size_t n,
 	return code;
 }
 
+/* The result file is opened before the command starts, and the code is read before that. Each
+ * error until then is wrong use: nothing was started. */
 static int run_exec(int argc, char **argv)
 {
 	static struct verb_exec_fields f;
@@ -232,6 +242,8 @@ const struct verb verb_exec = {
 	.run = run_exec,
 };
 
+/* The execution itself says whether it has a terminal. Without one, input is sent only with
+ * --interactive, because two clients could send at once. */
 static int verb_run_attach(const struct verb_exec_fields *f, const struct args_words *words,
 			   json_t **ret, struct err *e)
 {
@@ -255,6 +267,7 @@ static int verb_run_attach(const struct verb_exec_fields *f, const struct args_w
 	return attach_as_asked(&o, &f->common, NULL, false, &a, ret, e);
 }
 
+/* The exit code is that of the command, also if it had ended before. */
 static int run_attach(int argc, char **argv)
 {
 	static struct verb_exec_fields f;
@@ -283,6 +296,8 @@ const struct verb verb_attach = {
 	.run = run_attach,
 };
 
+/* The options of create and exec together. --server is a flag here: it selects this verb in the
+ * other program. */
 struct run_fields {
 	struct args_common common;
 	struct create_options make;
@@ -305,6 +320,7 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* Blocked and never unblocked: the session must be deleted before this program ends. */
 static void block_signals(void)
 {
 	sigset_t set;
@@ -316,6 +332,7 @@ static void block_signals(void)
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/* Input is always passed on, except for code. */
 static int run_use(const struct run_fields *f, struct api_call *a, const char *session,
 		   const struct exec_command *c, json_t **ret, struct err *e)
 {
@@ -331,6 +348,8 @@ static int run_use(const struct run_fields *f, struct api_call *a, const char *s
 	return attach_as_asked(&o, &f->common, f->exec.save_dir, c->code != NULL, a, ret, e);
 }
 
+/* Create, use, delete. The deletion follows also after a failure of the command, and its own
+ * error counts only if there was none before. */
 static int run_once(const struct run_fields *f, const json_t *body, const struct exec_command *c,
 		    json_t **ret, struct err *e)
 {
@@ -354,6 +373,7 @@ static int run_once(const struct run_fields *f, const json_t *body, const struct
 	return result;
 }
 
+/* All mistakes of the command line show before the session exists. */
 static int run(int argc, char **argv)
 {
 	static struct run_fields f;

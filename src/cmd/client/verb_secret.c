@@ -16,6 +16,7 @@
 #define PATH "/v1/secrets"
 #define VALUE_MAX 65536
 
+/* The fields of set. The others use only the common ones. */
 struct verb_secret_fields {
 	struct args_common common;
 	const char *from_file, *value_env, *ttl;
@@ -71,6 +72,8 @@ static int read_all(int fd, char ret[VALUE_MAX + 2], struct err *e)
 	return 0;
 }
 
+/* The value of --value-env comes from this process's environment, which other users cannot read.
+ * It is copied, so the caller can wipe the copy. */
 static int read_value(const struct verb_secret_fields *f, char ret[VALUE_MAX + 2], struct err *e)
 {
 	OWN_FD fd = -1;
@@ -92,7 +95,8 @@ static int read_value(const struct verb_secret_fields *f, char ret[VALUE_MAX + 2
 	return read_all(fd, ret, e);
 }
 
-/* The given members. The others of an existing secret stay as they are. */
+/* The given members. The others of an existing secret stay as they are. The value is wiped from
+ * the stack after it was copied into the body. NULL with e set, else the caller owns the body. */
 static json_t *secret_compose(const struct verb_secret_fields *f, struct err *e)
 {
 	json_t *body = json_object();
@@ -119,6 +123,7 @@ static const char *const names[] = { "name",	   "version",	 "hosts",  "ways",
 				     "updated_at", "expires_at", "problem" };
 static const struct resource_table secrets = { PATH, "secrets", heads, names, COUNT(heads) };
 
+/* PUT changes an existing secret. A missing one (404) is created by POST, which needs a value. */
 static int secret_set(const void *fields, struct api_call *a, const char *name, struct err *e)
 {
 	const struct verb_secret_fields *f = fields;
@@ -151,6 +156,7 @@ static int secret_set(const void *fields, struct api_call *a, const char *name, 
 	return 0;
 }
 
+/* A row without a function is one request (resource_table.h). */
 static const struct subverb subverbs[] = {
 	{ "ls", .list = &secrets },
 	{ "set", true, secret_set },

@@ -16,6 +16,7 @@
 
 #define CAPTURE_MS 660000 /* for the answer: a session with many files takes a while */
 
+/* The fields of snapshot and fork. */
 struct snapshot_fields {
 	struct args_common common;
 	uint64_t count;
@@ -51,6 +52,8 @@ static const char *without_owner(const char *name)
 	return slash == NULL ? name : slash + 1;
 }
 
+/* Cut the owner, and the ending `cut` if the text has it. A row without the member stays as it
+ * is. */
 static void snapshot_shorten(json_t *item, const char *member, const char *cut)
 {
 	const char *text = member_text(item, member, NULL);
@@ -66,7 +69,8 @@ static void snapshot_shorten(json_t *item, const char *member, const char *cut)
 		IGNORED(json_object_set(item, member, shorter), "it stays long");
 }
 
-/* The tag stays: `rm` removes one version by it, and all without. */
+/* The tag stays: `rm` removes one version by it, and all without. The owner goes away from both
+ * columns, since names of the own tenant need none. */
 static void shorten_row(json_t *item)
 {
 	snapshot_shorten(item, "id", "");
@@ -76,7 +80,8 @@ static void shorten_row(json_t *item)
 static const struct resource_table snapshots = { "/v1/snapshots", "snapshots",	heads,
 						 names,		  COUNT(heads), shorten_row };
 
-/* The copy has files with values of secrets, and the server allows that. */
+/* The copy has files with values of secrets, and the server allows that. On stderr, so that
+ * stdout has ids only. The number is exact, the list of names may be shorter. */
 static void tell_secrets(const json_t *made)
 {
 	const json_t *found = member_group(made, "secrets_in_files");
@@ -95,6 +100,7 @@ static void tell_secrets(const json_t *made)
 	(void)fputc('\n', stderr);
 }
 
+/* The printed id is the shortest that --template takes: the tag `default` is left out. */
 static int verb_snapshot_make(const struct snapshot_fields *f, struct api_call *a,
 			      const struct args_words *words, struct err *e)
 {
@@ -117,6 +123,7 @@ static int verb_snapshot_make(const struct snapshot_fields *f, struct api_call *
 	return 0;
 }
 
+/* "ls" and "rm" are words and no ids, so a session whose id begins so needs more of it. */
 static int snapshot_run(int argc, char **argv)
 {
 	static struct snapshot_fields f;
@@ -156,6 +163,8 @@ const struct verb verb_snapshot = {
 	.run = snapshot_run,
 };
 
+/* Some forks may succeed while others fail: the ids of the made ones are printed, and the
+ * message has the number of the others and the first error. */
 static int fork_session(const struct snapshot_fields *f, struct api_call *a, const char *word,
 			struct err *e)
 {

@@ -22,7 +22,9 @@
 #include "cmd/client/template_import.h"
 #include "cmd/client/verbs.h"
 
-/* ---- cordon template pull: asks the server for an image of a registry, and shows its progress. */
+/* ---- cordon template pull: asks the server for an image of a registry, and shows its progress.
+ * The answer is a stream of events: the image with its digest, its layers one by one, and at the
+ * end the template or an error. */
 
 struct template_pull {
 	const char *reference;
@@ -31,6 +33,7 @@ struct template_pull {
 	bool quiet; /* no lines about layers */
 };
 
+/* 0 if the member is missing. */
 static unsigned long long template_number(const json_t *j, const char *name)
 {
 	return (unsigned long long)json_integer_value(json_object_get(j, name));
@@ -54,6 +57,7 @@ static void show_layer(const char *event, const json_t *j, unsigned long long la
 		      json_is_true(json_object_get(j, "shared")) ? ", there already" : "");
 }
 
+/* The server's words, which may quote a registry. args_fail() escapes them. */
 static int take_error(const json_t *j, struct err *e)
 {
 	const json_t *error = json_object_get(j, "error");
@@ -62,7 +66,8 @@ static int take_error(const json_t *j, struct err *e)
 	return err_set(e, ERR_SYSTEM, "%s", message == NULL ? "the pull failed" : message);
 }
 
-/* 1: the end, *ret is set. 0: more follows. -1. */
+/* 1: the end, *ret is set. 0: more follows. -1. Events of unknown names count as layers. The
+ * digest is checked before it is printed, because the registry sent it. */
 static int take_event(const struct template_pull *p, const struct client_event *event,
 		      unsigned long long *layers, json_t **ret, struct err *e)
 {
@@ -87,6 +92,7 @@ static int take_event(const struct template_pull *p, const struct client_event *
 	return 0;
 }
 
+/* Absent members are left out, and the server has the defaults. */
 static int template_compose(const struct template_pull *p, json_t *body, struct err *e)
 {
 	if (compose_text(body, "reference", "the reference", p->reference, e) < 0 ||
@@ -97,7 +103,8 @@ static int template_compose(const struct template_pull *p, json_t *body, struct 
 			       : compose_list(body, "tags", "--tag", p->tags->items, p->tags->n, e);
 }
 
-/* *ret_name is the template's, owned by the caller. */
+/* *ret_name is the template's, owned by the caller. A stream that ends without a template is an
+ * error: the pull may continue at the server, but its result is not known. */
 static int template_pull(struct api_call *a, const struct template_pull *p, json_t **ret,
 			 struct err *e)
 {
@@ -129,6 +136,7 @@ static int template_pull(struct api_call *a, const struct template_pull *p, json
 	return n < 0 ? -1 : err_set(e, ERR_SYSTEM, "the server ended the stream");
 }
 
+/* The fields of all sub-verbs together, since one table of options serves all. */
 struct template_fields {
 	struct args_common common;
 	const char *name, *user, *workdir;
@@ -146,6 +154,7 @@ struct template_fields {
 #define FIELD(name) offsetof(struct template_fields, name)
 
 /* clang-format off */
+/* The words before the colon of a help text are the sub-verbs that use the option. */
 static const struct option options[] = {
 	{ "name", "NAME", OPTION_TEXT, FIELD(name), 0, 0,
 	  "import, pull, debian, build, interpreter: its name or NAME:TAG (default: by source)" },
@@ -186,6 +195,7 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* The columns of `ls` and the members behind them, in the same order. */
 static const char *const heads[] = { "NAME", "VERSION",	 "TAGS",   "OWNER",
 				     "SIZE", "SESSIONS", "CREATED" };
 static const char *const names[] = { "name",  "version",  "tags",      "owner",
@@ -198,6 +208,7 @@ static int template_list(const void *fields, struct api_call *a, const char *unu
 	return resource_table_list(fields, a, &templates, e);
 }
 
+/* The word is in the path, so it may be NAME or NAME:TAG. */
 static int template_show(const void *fields, struct api_call *a, const char *name, struct err *e)
 {
 	OWN_JSON *template = NULL;
@@ -216,7 +227,8 @@ static int remove_one(const void *fields, struct api_call *a, const char *name, 
 	return resource_table_remove(a, templates.path, name, e);
 }
 
-/* The server knows the directory by its path, or by its name in template_dir. */
+/* The server knows the directory by its path, or by its name in template_dir. So a relative path
+ * with a slash is made absolute here, and a single word stays. */
 static int find_directory(const char *given, char ret[2 * PATH_MAX], struct err *e)
 {
 	char here[PATH_MAX];
@@ -235,7 +247,8 @@ static int find_directory(const char *given, char ret[2 * PATH_MAX], struct err 
 	return 0;
 }
 
-/* A directory of the server, used where it is. */
+/* A directory of the server, used where it is. The server checks the owner and the mode of the
+ * directory. The name follows from the path if none is given. */
 static int register_directory(const struct template_fields *f, struct api_call *a,
 			      const char *given, struct err *e)
 {
@@ -271,7 +284,7 @@ static int register_directory(const struct template_fields *f, struct api_call *
 }
 
 /* Is it a directory directly in the server's template_dir? Only the operator learns its path.
- */
+ * Others get an empty text, which is no directory, so their directory is packed and sent. */
 static int is_registered(struct api_call *a, const char *given, bool *ret, struct err *e)
 {
 	OWN_JSON *node = NULL;
@@ -293,6 +306,7 @@ static int is_registered(struct api_call *a, const char *given, bool *ret, struc
 	return 0;
 }
 
+/* The name with a tag if it needs one. */
 static void show_made(const struct template_fields *f, const json_t *made)
 {
 	if (f->common.json)
@@ -301,6 +315,7 @@ static void show_made(const struct template_fields *f, const json_t *made)
 		template_reference_print(made, "name");
 }
 
+/* The routes of import and debian take one tag. pull and build take several. */
 static int first_tag(const struct template_fields *f, const char **ret, struct err *e)
 {
 	if (f->tags.n > 1)
@@ -310,6 +325,8 @@ static int first_tag(const struct template_fields *f, const char **ret, struct e
 	return 0;
 }
 
+/* Three meanings of the argument, in this order: a directory in template_dir, a name that exists
+ * at the server only, a file or directory here. */
 static int verb_template_import(const void *fields, struct api_call *a, const char *given,
 				struct err *e)
 {
@@ -340,6 +357,7 @@ static int verb_template_import(const void *fields, struct api_call *a, const ch
 	return 0;
 }
 
+/* Made here, then sent like any archive. */
 static int template_debian(const void *fields, struct api_call *a, const char *suite, struct err *e)
 {
 	const struct template_fields *f = fields;
@@ -373,6 +391,7 @@ static int verb_template_interpreter(const void *fields, struct api_call *a, con
 	return 0;
 }
 
+/* A tag means one version. The former version keeps its other tags. */
 static int verb_template_tag(const void *fields, struct api_call *a, const char *name,
 			     const char *new_tag, struct err *e)
 {
@@ -388,6 +407,7 @@ static int verb_template_tag(const void *fields, struct api_call *a, const char 
 	return api_call_json(a, "POST", &t, body, &tagged, e);
 }
 
+/* NAME comes without a tag here, because the tag is the second word. */
 static int template_untag(const void *fields, struct api_call *a, const char *name,
 			  const char *old_tag, struct err *e)
 {
@@ -400,6 +420,7 @@ static int template_untag(const void *fields, struct api_call *a, const char *na
 	return api_call_json(a, "DELETE", &t, NULL, NULL, e);
 }
 
+/* The name is that of the directory if none is given, so `build .` looks at the real path. */
 static int verb_template_build(const void *fields, struct api_call *a, const char *dir,
 			       struct err *e)
 {
@@ -427,6 +448,7 @@ static int verb_template_build(const void *fields, struct api_call *a, const cha
 	return template_build(a, &b, e);
 }
 
+/* With a tag in the answer NAME:TAG is printed. */
 static int verb_template_pull(const void *fields, struct api_call *a, const char *reference,
 			      struct err *e)
 {
@@ -452,6 +474,7 @@ static int verb_template_pull(const void *fields, struct api_call *a, const char
 	return 0;
 }
 
+/* One directory of the template, at most 4096 entries. */
 static int template_files(const void *fields, struct api_call *a, const char *name,
 			  const char *path, struct err *e)
 {
@@ -481,6 +504,7 @@ static int files_at_top(const void *fields, struct api_call *a, const char *name
 	return template_files(fields, a, name, "/", e);
 }
 
+/* The word "files" has two rows: with a path and without. */
 static const struct subverb subverbs[] = {
 	{ "pull", true, verb_template_pull },
 	{ "build", true, verb_template_build, .reads_files = true },

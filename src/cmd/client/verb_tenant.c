@@ -8,6 +8,7 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
+/* Quotas of 0 are not given, and the server's setting holds for them. */
 struct tenant_fields {
 	struct args_common common;
 	const char *name, *queue_timeout, *captured_secrets, *allow;
@@ -46,7 +47,7 @@ static const struct option options[] = {
 
 #define PATH "/v1/tenants"
 
-/* 0: the server's setting holds. */
+/* 0: the server's setting holds. Rates are kept in thousandths. */
 static void add_quota(struct columns *t, const json_t *tenant, const char *name, double unit)
 {
 	uint64_t n = member_number(tenant, name, 0);
@@ -81,6 +82,7 @@ static void print_tenants(const json_t *items)
 	columns_print(&t, SIZE_MAX, 0, stdout);
 }
 
+/* A table of its own, because quotas need a unit and a word for the default. */
 static int list(const void *fields, struct api_call *a, const char *unused, struct err *e)
 {
 	const struct tenant_fields *f = fields;
@@ -102,6 +104,8 @@ static int list(const void *fields, struct api_call *a, const char *unused, stru
 	return 0;
 }
 
+/* A row without a function is one request (resource_table.h). "set" sends only the given
+ * members. */
 static const struct subverb subverbs[] = {
 	{ "ls", false, list },
 	{ "create", true, .method = "POST", .path = PATH, .named = "name", .shown = "id" },

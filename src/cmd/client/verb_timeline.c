@@ -47,6 +47,7 @@ static void print_time(const json_t *v)
 	(void)printf("%-12s", text);
 }
 
+/* The colours of `cordon replay`, where an entry without severity is faint. */
 static enum colour colour_of(const char *severity)
 {
 	return strcmp(severity, "alarm") == 0	  ? COLOUR_BAD
@@ -54,7 +55,8 @@ static enum colour colour_of(const char *severity)
 						  : COLOUR_NONE;
 }
 
-/* Time, severity, kind, execution, title. */
+/* Time, severity, kind, execution, title. The same form for pages and streams. Columns have
+ * fixed widths, since a stream has no end to measure. */
 static void print_entry(const void *arg, const json_t *v)
 {
 	const struct timeline_fields *f = arg;
@@ -77,6 +79,7 @@ static void print_entry(const void *arg, const json_t *v)
 	(void)putchar('\n');
 }
 
+/* Pages of 1000 without --follow. Cursors are texts of the server. */
 static int timeline_run(int argc, char **argv)
 {
 	static struct timeline_fields f;

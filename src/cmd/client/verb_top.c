@@ -40,6 +40,7 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* One session at one moment. before[] has those of the last turn, which find_share() compares. */
 struct sample {
 	char id[ID_MATCH_ID_MAX];
 	uint64_t cpu_ms, at_ns;
@@ -48,12 +49,16 @@ struct sample {
 	char state[16], pairs[COLUMNS_CELL_MAX];
 };
 
+/* now is what the screen shows. all counts the sessions at the server, of which at most
+ * SESSIONS_MAX have a sample. */
 struct top {
 	struct sample now[SESSIONS_MAX], before[SESSIONS_MAX];
 	size_t nnow, nbefore, all;
 	json_t *raw; /* for --json */
 };
 
+/* Without an earlier sample the share is not known. A smaller time than before counts from a new
+ * beginning, so it gives no share either. */
 static void find_share(struct top *top, struct sample *s)
 {
 	s->share = -1;
@@ -66,6 +71,8 @@ static void find_share(struct top *top, struct sample *s)
 	}
 }
 
+/* A session that ends between the list and its metrics is left out of this turn. Its object in
+ * the list gets the metrics, for --json. */
 static void sample_one(struct top *top, struct api_call *a, json_t *session)
 {
 	struct sample *s = &top->now[top->nnow];
@@ -94,6 +101,7 @@ static void sample_one(struct top *top, struct api_call *a, json_t *session)
 	top->nnow++;
 }
 
+/* The busiest first, then the largest, then by id: so the order is stable. */
 static int by_share(const void *one, const void *other)
 {
 	const struct sample *a = one, *b = other;
@@ -103,6 +111,8 @@ static int by_share(const void *one, const void *other)
 	return a->memory < b->memory ? 1 : a->memory > b->memory ? -1 : strcmp(a->id, b->id);
 }
 
+/* The samples of the last turn are kept even if the list fails, and the screen then shows old
+ * numbers with the error. */
 static int sample_all(struct top *top, struct api_call *a, struct err *e)
 {
 	OWN_JSON *list = NULL;
@@ -124,6 +134,7 @@ static int sample_all(struct top *top, struct api_call *a, struct err *e)
 	return 0;
 }
 
+/* One cell for each head. */
 static void top_add(struct columns *t, const struct sample *s)
 {
 	char memory[24], memory_max[24], disk[24];
@@ -144,6 +155,7 @@ static void top_add(struct columns *t, const struct sample *s)
 	columns_add(t, "%s", s->pairs);
 }
 
+/* rows and cols bound the table. SIZE_MAX and 0: no bound. */
 static void top_print(const struct top *top, size_t rows, size_t cols)
 {
 	static const char *const heads[] = { "ID",   "STATE", "CPU %", "MEMORY",
@@ -156,7 +168,8 @@ static void top_print(const struct top *top, size_t rows, size_t cols)
 	columns_print(&t, rows, cols, stdout);
 }
 
-/* The whole screen. Rows that do not fit are left out. */
+/* The whole screen. Rows that do not fit are left out. trouble is the error of the last turn, or
+ * "". */
 static void top_draw(const struct top *top, const char *trouble)
 {
 	uint16_t rows = 24, cols = 80;
@@ -173,7 +186,8 @@ static void top_draw(const struct top *top, const char *trouble)
 	(void)fflush(stdout);
 }
 
-/* Wait for the next turn. false: the user quits. */
+/* Wait for the next turn. false: the user quits. A change of the window's size ends the wait at
+ * once. Control-C is a byte here, since the terminal is raw. */
 static bool wait_turn(int signals, uint64_t ms)
 {
 	uint64_t until = clock_now_ns() + ms * CLOCK_MS;
@@ -197,6 +211,8 @@ static bool wait_turn(int signals, uint64_t ms)
 	}
 }
 
+/* The terminal is set back on every way out of the loop. Signals are blocked and read from a
+ * descriptor, so none of them can leave the screen in the alternate mode. */
 static int top_watch(struct top *top, struct api_call *a, const struct top_fields *f, struct err *e)
 {
 	struct terminal terminal = TERMINAL_NONE;
@@ -243,6 +259,7 @@ static int sample_twice(struct top *top, struct api_call *a, struct err *e)
 	return sample_all(top, a, e);
 }
 
+/* The JSON has the server's sessions with their metrics. */
 static void print_once(const struct top *top, const struct top_fields *f)
 {
 	if (f->common.json) {
@@ -254,6 +271,7 @@ static void print_once(const struct top *top, const struct top_fields *f)
 	}
 }
 
+/* Without a terminal on either side the table is printed once. */
 static int top_run(int argc, char **argv)
 {
 	static struct top_fields f = { .interval_ms = 2000 };

@@ -1,4 +1,6 @@
-/* verb_trace.c - cordon trace: prints which programs of a session started and ended. */
+/* verb_trace.c - cordon trace: prints which programs of a session started and ended, and with
+ * other kinds of traces its calls and files. One entry is one line, in the order of the server's
+ * numbers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +27,7 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* Words of a program's command line are untrusted, like all texts of a record. */
 static void print_words(const json_t *list)
 {
 	size_t i;
@@ -37,6 +40,7 @@ static void print_words(const json_t *list)
 	}
 }
 
+/* Without a signal and an exit code the program was killed. */
 static void print_end(const json_t *r)
 {
 	if (json_is_integer(json_object_get(r, "signal")))
@@ -47,6 +51,8 @@ static void print_end(const json_t *r)
 		(void)printf("killed");
 }
 
+/* The columns before the path have fixed widths. "(claimed)" marks what a call asked for. The
+ * kernel may have refused the call. */
 static void print_line(const json_t *r)
 {
 	uint64_t lost = member_number(r, "lost", 0);
@@ -89,6 +95,7 @@ static void print_line(const json_t *r)
 	(void)printf("%s\n", claimed ? " (claimed)" : "");
 }
 
+/* With --json the entry as the server sent it, one in a line. */
 static void print_entry(const void *arg, const json_t *r)
 {
 	const struct trace_fields *f = arg;
@@ -99,6 +106,7 @@ static void print_entry(const void *arg, const json_t *r)
 		print_line(r);
 }
 
+/* Entries come as the server has them. Those that were lost are told by the entry behind them. */
 static int run(int argc, char **argv)
 {
 	static struct trace_fields f;

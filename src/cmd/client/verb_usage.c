@@ -20,6 +20,7 @@
 #define SESSIONS_MAX 1000000 /* rows */
 #define GIB 1073741824.0
 
+/* The options of the command line. */
 struct usage_fields {
 	struct args_common common;
 	uint64_t since_ms;
@@ -43,7 +44,10 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-/* ---- prices */
+/* ---- prices
+ *
+ * A price is an amount of money for a unit. The table ties each price to the member of a row
+ * that it multiplies. */
 
 /* A member of the file, its member in a row, and how many units one price is for. */
 static const struct price {
@@ -60,12 +64,14 @@ static const struct price {
 	{ "model_million_out", "model_tokens_out", 1e6 },
 };
 
+/* of[] has the place of known[]. A price that is not given is 0. */
 struct prices {
 	bool given;
 	char currency[16];
 	double of[COUNT(known)];
 };
 
+/* The comparison refuses NaN as well. The bound keeps sums exact enough for six digits. */
 static int take_price(struct prices *p, const char *name, const json_t *value, struct err *e)
 {
 	for (size_t i = 0; i < COUNT(known); i++) {
@@ -84,6 +90,7 @@ static int take_price(struct prices *p, const char *name, const json_t *value, s
 		       name);
 }
 
+/* An unknown member is an error: a misspelt price would be a free resource. */
 static int read_prices(const char *file, struct prices *ret, struct err *e)
 {
 	OWN_JSON *root = NULL;
@@ -115,6 +122,7 @@ static int read_prices(const char *file, struct prices *ret, struct err *e)
 	return 0;
 }
 
+/* Missing amounts cost nothing. */
 static double cost_of(const struct prices *p, const json_t *row)
 {
 	double sum = 0;
@@ -138,7 +146,10 @@ static void add_cost(const struct prices *p, json_t *row)
 		(void)json_object_set_new(row, "currency", json_string(p->currency));
 }
 
-/* ---- rows */
+/* ---- rows
+ *
+ * The table of ways has the word of --by, the list in the answer, the member that names a row,
+ * and its head. */
 
 enum by { BY_LABEL, BY_SESSION, BY_TENANT };
 
@@ -159,12 +170,14 @@ static const char *const heads[] = { "SESSIONS", "CPU S",     "MEMORY GIB S", "D
 				     "COST",	 "CURRENCY" };
 #define AMOUNTS 8 /* columns before the cost */
 
+/* The cost has a column only with prices, the currency only if it was given. */
 static size_t count_columns(const struct prices *p)
 {
 	return AMOUNTS + (!p->given ? 0U : p->currency[0] == '\0' ? 1U : 2U);
 }
 
-/* The sum of rows that came without one. */
+/* The sum of rows that came without one. Counts and bytes stay whole numbers, the seconds are
+ * fractions. The order of names[] tells which. */
 static json_t *total_of(const json_t *rows)
 {
 	json_t *total = json_object();
@@ -182,6 +195,7 @@ static json_t *total_of(const json_t *rows)
 	return total;
 }
 
+/* The sum is the last row. Rows are copied, because the caller owns them. */
 static void print_table(enum by by, const struct prices *p, const json_t *rows, const json_t *total)
 {
 	const char *all_heads[AMOUNTS + 3] = { ways[by].head },
@@ -214,6 +228,7 @@ static void print_field(const char *text)
 	(void)putchar('"');
 }
 
+/* The cost is text already. Fractions have three digits. */
 static void print_number(const json_t *value)
 {
 	if (json_is_string(value))
@@ -224,6 +239,7 @@ static void print_number(const json_t *value)
 		(void)printf("%.3f", json_number_value(value));
 }
 
+/* Line ends as in RFC 4180. There is no row for the sum, because a spreadsheet makes its own. */
 static void print_csv(enum by by, const struct prices *p, const json_t *rows)
 {
 	size_t n = count_columns(p);
@@ -247,7 +263,8 @@ static void print_csv(enum by by, const struct prices *p, const json_t *rows)
 	}
 }
 
-/* The answer with the list and its sum. */
+/* The answer with the list and its sum. The server counts whole hours, so it may begin earlier
+ * than asked. An answer of another form is an error, not an empty table. */
 static int usage_fetch(struct api_call *a, const struct usage_fields *f, enum by by, json_t **ret,
 		       struct err *e)
 {
@@ -275,6 +292,7 @@ static int usage_fetch(struct api_call *a, const struct usage_fields *f, enum by
 		       : err_set(e, ERR_SYSTEM, "the server sent an answer without usage");
 }
 
+/* Prices are read before the request, so a wrong file costs no request. */
 static int usage(struct api_call *a, const struct usage_fields *f, enum by by, struct err *e)
 {
 	OWN_JSON *answer = NULL;
@@ -298,6 +316,7 @@ static int usage(struct api_call *a, const struct usage_fields *f, enum by by, s
 	return 0;
 }
 
+/* Options that exclude each other are refused here. The server checks the rest. */
 static int usage_run(int argc, char **argv)
 {
 	static struct usage_fields f = { .since_ms = (uint64_t)USAGE_HOURS_DEFAULT * HOUR_MS };

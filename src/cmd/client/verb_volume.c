@@ -2,6 +2,7 @@
 #include "cmd/client/resource_table.h"
 #include "cmd/client/verbs.h"
 
+/* The fields of create. Volumes are rows of data only: see the table of sub-verbs. */
 struct volume_fields {
 	struct args_common common;
 	uint64_t size;
@@ -28,6 +29,7 @@ static const char *const names[] = { "name",	   "size",	 "kind", "sessions",
 				     "created_at", "expires_at", "id" };
 static const struct resource_table volumes = { PATH, "volumes", heads, names, COUNT(heads) };
 
+/* Each row is one request (resource_table.h), and `ls` a table. */
 static const struct subverb subverbs[] = {
 	{ "ls", .list = &volumes },
 	{ "create", true, .method = "POST", .path = PATH, .named = "name", .shown = "name" },

@@ -53,7 +53,8 @@ static int open_folder(const char *state_dir, struct err *e)
 	return TAKE_FD(dir);
 }
 
-/* Replace a file as a whole. A reader sees the old or the new text, also after a crash. */
+/* Replace a file as a whole. A reader sees the old or the new text, also after a crash. A ".new"
+ * file that an interrupted call left behind is removed first. */
 static int doctor_record_put(int dir, const char *name, const char *text, size_t len, struct err *e)
 {
 	char part[64];

@@ -428,7 +428,7 @@ static int get_packages(const char *const *packages, struct err *e)
 
 /* ---- gvisor */
 
-/* A program that fails runsc_check() does not count. */
+/* A program that fails runsc_check() does not count, so `install` replaces one that is too old. */
 static bool has_runsc(void)
 {
 	uint32_t release;
@@ -451,8 +451,8 @@ static int install_gvisor(const struct level_options *o, struct err *e)
 
 /* ---- microvm */
 
-/* A folder without a readable manifest counts as no kernel, so a half-finished installation is
- * done again. */
+/* A folder without a readable manifest counts as no kernel, so an interrupted installation is
+ * made again. */
 static bool has_kernel(const char *state_dir)
 {
 	struct guest_manifest m;
