@@ -23,12 +23,14 @@
 
 #define WATCHED_MARGIN 4     /* entries that the watcher may be writing to */
 #define WATCHED_SETTLED 1500 /* ms after which the count of an entry does not grow */
-#define WATCHED_AT_ONCE 64   /* records of a look. The last one has four times as many */
+#define WATCHED_AT_ONCE 64   /* records of a look */
+#define WATCHED_AT_END 4     /* times as many in the last one. The others are counted */
 
 struct watched_look {
 	struct session *session;
 	uint64_t now_ms, lost;
 	unsigned records, max;
+	size_t masked, most; /* bytes */
 	bool last;
 };
 
@@ -77,7 +79,7 @@ static int watched_record(struct watched_look *l, struct watch_entry *w, struct 
 		(void)fact_lines_print(facts, sizeof(facts), "lost\t%llu\n",
 				       (unsigned long long)l->lost);
 	} else {
-		(void)trace_cover(s, w);
+		l->masked += trace_cover(s, w);
 		size_t n = strnlen(w->args, WATCH_ARGS);
 
 		memcpy(path, w->args, n);
@@ -113,7 +115,7 @@ static int watched_read(struct watched_look *l, int fd, const struct watch_file 
 		l->lost += oldest - *at;
 		*at = oldest;
 	}
-	for (; *at < head->next && l->records < l->max; (*at)++) {
+	for (; *at < head->next && l->records < l->max && l->masked < l->most; (*at)++) {
 		if (!cell_watch_entry(fd, *at, &w)) {
 			l->lost++; /* overwritten since */
 			continue;
@@ -125,6 +127,9 @@ static int watched_read(struct watched_look *l, int fd, const struct watch_file 
 		if (watched_record(l, &w, e) < 0)
 			return -1;
 	}
+	for (; l->last && *at < head->next; (*at)++)
+		l->lost += !cell_watch_entry(fd, *at, &w) ||
+			   (w.kind == WATCH_FILE && (w.flags & WATCH_MATCHED) != 0);
 	return l->lost > 0 ? watched_record(l, NULL, e) : 0;
 }
 
@@ -157,11 +162,14 @@ void watched_files_look(struct session *s, bool last)
 	const struct live_cell *cell = session_cell(s);
 	struct watched_look l = { .session = s,
 				  .now_ms = clock_wall_ms(),
-				  .max = last ? 4 * WATCHED_AT_ONCE : WATCHED_AT_ONCE,
+				  .max = last ? WATCHED_AT_END * WATCHED_AT_ONCE : WATCHED_AT_ONCE,
+				  .most = session_redact_turn(s),
 				  .last = last };
 	const char *reads = session_row(s)->watch_reads;
 	struct err e;
 
+	if (last && l.most < SIZE_MAX / WATCHED_AT_END)
+		l.most *= WATCHED_AT_END;
 	if (cell == NULL || reads == NULL || reads[0] == '\0')
 		return;
 	OWN_FD fd = cell_watch_open_rw(cell->cells->dir_fd, cell->id);
