@@ -5,11 +5,13 @@
 #include "lib/base/log.h"
 #include "lib/base/str.h"
 
+/* A lost pin only means that a change is not noticed after a restart. */
 static void kept_pins_report(const char *session, const struct err *e)
 {
 	log_error("pins of tools are not kept", "session_id=%s why=%s", session, e->msg);
 }
 
+/* A malformed row is skipped. */
 static int on_row(const struct store_mcp_pin *row, void *cookie)
 {
 	uint8_t hash[SHA256_SIZE];
@@ -28,6 +30,7 @@ void kept_pins_read(struct core *c, const char *session, struct tool_pins *p)
 		kept_pins_report(session, &e);
 }
 
+/* The caller has opened a transaction. */
 static int write_new(struct store *s, const char *session, const struct tool_pins *p, struct err *e)
 {
 	struct store_mcp_pin row;
@@ -43,6 +46,7 @@ static int write_new(struct store *s, const char *session, const struct tool_pin
 	return 0;
 }
 
+/* One transaction for all new pins. Without any nothing is written. */
 void kept_pins_write(struct core *c, const char *session, struct tool_pins *p)
 {
 	struct store *s = core_store(c);

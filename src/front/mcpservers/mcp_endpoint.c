@@ -189,6 +189,7 @@ static void endpoint_error(struct mcp_endpoint_call *c, const char *fmt, ...)
 	endpoint_send(c);
 }
 
+/* An error of the protocol, in contrast to a result with isError. */
 static void endpoint_fault(struct mcp_endpoint_call *c, struct mcp_fault *f)
 {
 	c->record.is_error = true;
@@ -320,11 +321,13 @@ static void endpoint_result_answer(struct mcp_endpoint_call *c)
 	endpoint_send(c);
 }
 
+/* NULL: the server's session has ended. Looked up in each turn. */
 static struct server_link *link_of(const struct mcp_endpoint_call *c)
 {
 	return servers_find(c->r->core, c->r->session_id, c->server, strlen(c->server));
 }
 
+/* True: there is more to mask. */
 static bool on_piece(struct job *j)
 {
 	struct mcp_endpoint_call *c = j->arg;
@@ -454,6 +457,7 @@ static struct server_link *endpoint_server(struct mcp_endpoint_call *c, const ch
 	return servers_find(c->r->core, c->r->session_id, c->q.name.p, server);
 }
 
+/* Fills in the record's verdict and rule as well. */
 static bool may_call(struct mcp_endpoint_call *c, const struct server_link *k, const char *tool)
 {
 	c->record.allowed = tool_policy_allows(&k->spec.policy, tool, c->record.rule);

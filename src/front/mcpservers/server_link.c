@@ -21,8 +21,10 @@
 
 #define PIECE ((size_t)16 << 10)
 
+/* The schema of a tool whose definition cannot be shown. */
 static const char nothing[] = "\"inputSchema\":{\"type\":\"object\"}";
 
+/* A name cannot be masked: the model would call another one. */
 static bool name_has_value(const struct listed_tool *t, const struct session *s)
 {
 	char name[sizeof(t->name)];
@@ -99,7 +101,11 @@ void masked_tools_release(struct tool_masking *w)
 	mask_work_release(&w->work);
 }
 
-/* ---- the link */
+/* ---- the link
+ *
+ * server_link_step() moves the link on, each time that the timer fires: session usable, program
+ * running, connected, tools listed. Each loss of the connection begins again at the first missing
+ * step. */
 
 #define GATEWAY "/opt/cordon/bin/mcp-gateway"
 /* The column `client` of its execution: so another daemon finds it, and knows its token. */
@@ -124,6 +130,7 @@ static void wait_ms(struct server_link *k, uint64_t ms)
 	loop_timer_set(k->loop, &k->timer, loop_now_ns(k->loop) + ms * CLOCK_MS);
 }
 
+/* From here on the link is failed for good. on_news tells servers_part.c. */
 static void server_link_fail(struct server_link *k, const char *why)
 {
 	struct err e;
@@ -163,8 +170,12 @@ static void server_link_recount(struct server_link *k)
 	k->counted = n;
 }
 
-/* ---- the connection */
+/* ---- the connection
+ *
+ * A connection begins with a proof that mcp-gateway knows the token. Bytes are then read in jobs of
+ * the tenant, and written as the socket has room. */
 
+/* All calls at the peer end with why. Safe if there is no connection. */
 static void server_link_disconnect(struct server_link *k, const char *why)
 {
 	loop_remove(k->loop, &k->ready);
@@ -190,11 +201,13 @@ static void server_link_lose(struct server_link *k, const char *why)
 		k->losses++;
 }
 
+/* Too many results wait for masking. The peer is not read until some have left. */
 static bool is_full(const struct server_link *k)
 {
 	return k->waiting > RESULTS_MAX;
 }
 
+/* Asks epoll only for events that can be handled now. */
 static void server_link_watch(struct server_link *k)
 {
 	bool reads = !is_full(k) && k->reading.link == NULL;
@@ -350,6 +363,7 @@ static bool on_piece(struct job *j)
 	return false;
 }
 
+/* Input is read in a job. Output is written here. */
 static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct server_link *k = f->arg;
@@ -365,6 +379,7 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 	server_link_flush(k);
 }
 
+/* Each attempt gets a new nonce. */
 static void on_dialed(struct dial *d, int fd, const struct err *e)
 {
 	struct server_link *k = d->arg;
@@ -395,8 +410,12 @@ static void on_dialed(struct dial *d, int fd, const struct err *e)
 		server_link_lose(k, "its connection ended");
 }
 
-/* ---- the program */
+/* ---- the program
+ *
+ * mcp-gateway runs as an execution of the server's session. It is found by its mark, so a new
+ * daemon keeps the program that an old one has started. */
 
+/* The token comes with it. */
 static struct execution *find_program(struct server_link *k)
 {
 	for (struct execution *x = execution_next(k->session, NULL); x != NULL;
@@ -412,6 +431,7 @@ static struct execution *find_program(struct server_link *k)
 	return NULL;
 }
 
+/* The token is in the program's environment and in its row. */
 static int start_program(struct server_link *k, struct err *e)
 {
 	struct buf strings = BUF_INIT(SERVER_SPEC_TEXT_MAX + 512);
@@ -468,7 +488,9 @@ static bool keep_program(struct server_link *k)
 	return false;
 }
 
-/* ---- time */
+/* ---- time
+ *
+ * The timer runs as long as the link does. */
 
 /* A pause has ended the connection. A call of one of its known tools resumes the session. Until
  * then it stays paused. */
@@ -479,6 +501,7 @@ static bool stays_paused(const struct server_link *k)
 	return k->peer.listed_at_ns != 0 && (state == SESSION_PAUSED || state == SESSION_PAUSING);
 }
 
+/* A link that has not failed always has a timer, a completion or a dial to wait for. */
 static void server_link_step(struct server_link *k)
 {
 	if (k->ended || k->failure[0] != '\0')
@@ -511,6 +534,7 @@ static void server_link_step(struct server_link *k)
 		wait_ms(k, SECOND_MS);
 }
 
+/* The session runs, or cannot for now. */
 static void on_usable(struct completion *c, const struct err *e)
 {
 	struct server_link *k = c->arg;
@@ -526,8 +550,11 @@ static void on_timer(struct loop_timer *t)
 	server_link_step(t->arg);
 }
 
-/* ---- the peer */
+/* ---- the peer
+ *
+ * lib/mcp/client calls these from within peer_feed() and peer_tick(). */
 
+/* Into the events of the owner's session. */
 static void report_changes(struct server_link *k, size_t n, const char *names)
 {
 	struct session *s = k->session;
@@ -542,6 +569,7 @@ static void report_changes(struct server_link *k, size_t n, const char *names)
 		log_error("an event could not be written", "why=%s", e.msg);
 }
 
+/* Text of the server, before it gets into messages. */
 static void on_words(struct peer *p, char *text)
 {
 	const struct server_link *k = p->arg;
@@ -549,6 +577,7 @@ static void on_words(struct peer *p, char *text)
 	session_redact(k->session, text);
 }
 
+/* True: there is more of the page. */
 static bool on_masking(struct job *j)
 {
 	struct server_link *k = j->arg;
@@ -561,6 +590,7 @@ static bool on_masking(struct job *j)
 	return false;
 }
 
+/* Without a mask the page is done at once. */
 static void on_page(struct peer *p, size_t first)
 {
 	struct server_link *k = p->arg;
@@ -572,6 +602,7 @@ static void on_page(struct peer *p, size_t first)
 		core_job_add(session_core(k->session), session_tenant(k->session), &k->masking);
 }
 
+/* The list is complete and masked. Its pins are in the store before it is used. */
 static void on_tools(struct peer *p)
 {
 	struct server_link *k = p->arg;
@@ -591,7 +622,9 @@ static void on_failed(struct peer *p)
 	(void)p; /* the caller of peer_feed() and peer_tick() sees it */
 }
 
-/* ---- from its creation to its end */
+/* ---- from its creation to its end
+ *
+ * servers_part.c makes, ends and frees links. A link never frees itself. */
 
 struct server_link *server_link_new(struct loop *l, struct server_spec *spec)
 {
@@ -631,6 +664,7 @@ void server_link_cell_gone(struct server_link *k)
 	k->started_ns = 0;
 }
 
+/* The pins go with the session. */
 void server_link_end(struct server_link *k, const char *why)
 {
 	if (k->ended)
@@ -644,6 +678,7 @@ void server_link_end(struct server_link *k, const char *why)
 		server_link_fail(k, why);
 }
 
+/* Results that wait forget the link. */
 void server_link_free(struct server_link *k)
 {
 	k->ended = true;

@@ -8,10 +8,14 @@
 
 #define DEPTH_MAX 32
 
+/* Members of a server that a session does not have. */
 static const char *const own[] = { "command", "cwd", "tools", "pin" };
 
-/* ---- the request */
+/* ---- the request
+ *
+ * Every server is checked in full before a session is made for any of them. */
 
+/* A text is run by a shell, an array as it is. */
 static int check_command(json_t *command, struct err *e)
 {
 	json_t *word;
@@ -29,6 +33,7 @@ static int check_command(json_t *command, struct err *e)
 	return 0;
 }
 
+/* Read by the function that reads the row later. */
 static int check_tools(json_t *tools, struct err *e)
 {
 	char *text = json_dumps(tools, JSON_COMPACT);
@@ -74,6 +79,7 @@ static int check_own(json_t *server, struct err *e)
 	return 0;
 }
 
+/* The server without its own members. NULL: out of memory. */
 static char *write_body(json_t *server)
 {
 	json_t *copy = json_copy(server);
@@ -101,6 +107,7 @@ static int check_session(json_t *server, struct err *e)
 	return checked;
 }
 
+/* *ret_text is the caller's to free, also on failure. */
 int server_spec_check(json_t *mcp, char **ret_text, struct err *e)
 {
 	json_t *servers = json_object_get(mcp, "servers"), *server, *root;
@@ -130,6 +137,7 @@ int server_spec_check(json_t *mcp, char **ret_text, struct err *e)
 	return 0;
 }
 
+/* The beginning is compared first, so rows of other sessions are not parsed. */
 json_t *server_spec_servers(const char *client)
 {
 	json_t *root, *servers;
@@ -143,7 +151,9 @@ json_t *server_spec_servers(const char *client)
 	return servers;
 }
 
-/* ---- a session for a server */
+/* ---- a session for a server
+ *
+ * The session's row says whose server it is, so that another daemon can adopt it. */
 
 static char *write_client(const char *owner, const char *name, json_t *server)
 {
@@ -175,8 +185,11 @@ int server_spec_session(const char *owner, const char *name, json_t *server, cha
 	return err_set(e, ERR_SYSTEM, "out of memory");
 }
 
-/* ---- from the row of such a session */
+/* ---- from the row of such a session
+ *
+ * The text was written by write_client(). A text in another form is refused as a whole. */
 
+/* Texts with escapes are refused: ids and names have none. */
 static bool copy_text(struct json_value v, char *ret, size_t cap)
 {
 	if (v.kind != JSON_READ_TEXT || v.n - 2 >= cap || memchr(v.p, '\\', v.n) != NULL)

@@ -17,6 +17,7 @@
 #define SETUP_NS (60000 * CLOCK_MS) /* until all servers of a session listed their tools */
 #define EXTEND_MS 60000ULL	    /* before its deadline a server's session is extended */
 
+/* The part's data for the core. */
 struct node {
 	struct server_link *links;
 	bool making; /* the session of a server is being made */
@@ -43,6 +44,7 @@ static struct servers_part_state *state_of(const struct session *s)
 	return *session_parts_of(s, &servers_part);
 }
 
+/* A session without MCP servers has no state. */
 static struct servers_part_state *make_state(struct session *s)
 {
 	void **at = session_parts_of(s, &servers_part);
@@ -57,7 +59,9 @@ static struct servers_part_state *make_state(struct session *s)
 	return st;
 }
 
-/* ---- finding */
+/* ---- finding
+ *
+ * The links are few, so they are searched in order. Callers do not keep a link over a turn. */
 
 /* The first server whose name comes after that one. "": of all. */
 static struct server_link *servers_part_after(struct core *c, const char *session_id,
@@ -89,8 +93,12 @@ struct server_link *servers_find(struct core *c, const char *session_id, const c
 	return NULL;
 }
 
-/* ---- is a session with servers ready? */
+/* ---- is a session with servers ready?
+ *
+ * on_started() sets pending. Each server reports by on_news(), and on_make() looks at all of them
+ * in a turn of its own: the session is settled, or fails with the first cause. */
 
+/* Its servers end with it (on_ending()). */
 static void give_up(struct servers_part_state *st)
 {
 	st->pending = false;
@@ -111,6 +119,7 @@ static void on_failure(struct core *c, const char *owner_id, const struct err *w
 	loop_defer(core_loop(c), &st->make);
 }
 
+/* was_ready: the server has listed its tools at least once. */
 static void check_ready(struct servers_part_state *st)
 {
 	struct core *c = session_core(st->session);
@@ -126,6 +135,7 @@ static void check_ready(struct servers_part_state *st)
 	session_parts_settled(st->session);
 }
 
+/* The tools are known, or the link has failed. */
 static void on_news(struct server_link *k)
 {
 	struct core *c = session_core(k->session);
@@ -143,7 +153,9 @@ static void on_news(struct server_link *k)
 	}
 }
 
-/* ---- making the sessions of servers */
+/* ---- making the sessions of servers
+ *
+ * make_servers() makes all sessions in one turn. Each reports by on_made(). */
 
 /* The session of a server runs, or never will. */
 static void on_made(struct completion *w, const struct err *e)
@@ -160,6 +172,7 @@ static void on_made(struct completion *w, const struct err *e)
 	on_failure(session_core(k->session), k->spec.owner, &why);
 }
 
+/* From here on on_free() frees the link. */
 static void servers_part_attach(struct server_link *k, struct session *s)
 {
 	make_state(s)->link = k;
@@ -168,6 +181,7 @@ static void servers_part_attach(struct server_link *k, struct session *s)
 	LIST_PUSH(&node_of(session_core(s))->links, k);
 }
 
+/* -1: nothing was made, and k is the caller's to free. */
 static int start_session(struct session *owner, struct server_link *k, struct spec_session *spec,
 			 struct err *e)
 {
@@ -206,6 +220,7 @@ static int start_session(struct session *owner, struct server_link *k, struct sp
 	return 0;
 }
 
+/* The body was checked when the owner was created, and is read again here. */
 static int make_server(struct session *owner, const char *name, json_t *server, struct err *e)
 {
 	OWN_MEM char *body = NULL, *client = NULL;
@@ -235,6 +250,7 @@ static int make_server(struct session *owner, const char *name, json_t *server, 
 	return made;
 }
 
+/* The first failure ends the owner. */
 static void make_servers(struct servers_part_state *st)
 {
 	json_t *servers = server_spec_servers(session_row(st->session)->client), *server;
@@ -255,6 +271,7 @@ static void make_servers(struct servers_part_state *st)
 		give_up(st);
 }
 
+/* Runs after each piece of news, and once for the start. */
 static void on_make(struct loop_task *t)
 {
 	struct servers_part_state *st = t->arg;
@@ -270,8 +287,12 @@ static void on_make(struct loop_task *t)
 		check_ready(st);
 }
 
-/* ---- hooks */
+/* ---- hooks
+ *
+ * Called by session_hooks.h for every session. Most sessions have nothing to do with MCP servers,
+ * so each hook looks for the state first. */
 
+/* Pins of sessions that are gone are swept out. */
 static int servers_part_setup(struct core *c, struct err *e)
 {
 	void **at = session_parts_of_core(c, &servers_part);
@@ -323,6 +344,7 @@ static void servers_part_adopt(struct session *s)
 	server_link_start(k);
 }
 
+/* The servers are made in a turn of their own: the caller is in the middle of a start. */
 static void on_started(struct session *s)
 {
 	struct core *c = session_core(s);
@@ -341,6 +363,7 @@ static void on_started(struct session *s)
 	loop_defer(core_loop(c), &st->make);
 }
 
+/* A creation answers only when every part is ready. */
 static bool is_ready(const struct session *s)
 {
 	const struct servers_part_state *st = state_of(s);
@@ -379,6 +402,7 @@ static void keep_alive(struct server_link *k)
 	}
 }
 
+/* Once a second for each live session. */
 static void on_session_second(struct session *s)
 {
 	struct servers_part_state *st = state_of(s);
@@ -435,6 +459,7 @@ static void on_ending(struct session *s, const struct err *why)
 	end_servers(s);
 }
 
+/* The owner learns of a server that never ran. */
 static void on_free(struct session *s, const struct err *why)
 {
 	void **at = session_parts_of(s, &servers_part);

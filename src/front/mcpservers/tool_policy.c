@@ -8,7 +8,9 @@
 #include "lib/mcp/client/tool_list.h"
 #include "lib/policy/glob.h"
 
-/* ---- pinned tools */
+/* ---- pinned tools
+ *
+ * A tool's hash covers its whole definition. */
 
 /* Sorted by name: a list of a thousand tools is compared once a second at most. */
 static size_t find_place(const struct tool_pins *p, const char *name, bool *ret_found)
@@ -31,6 +33,7 @@ static size_t find_place(const struct tool_pins *p, const char *name, bool *ret_
 	return from;
 }
 
+/* Without room the tool stays unknown, and tool_pins_changed() says so. */
 static void pins_add(struct tool_pins *p, size_t at, const char *name, const uint8_t *hash)
 {
 	struct tool_pin *grown;
@@ -52,6 +55,7 @@ static void pins_add(struct tool_pins *p, size_t at, const char *name, const uin
 	p->n++;
 }
 
+/* Names that do not fit are left out of the report. */
 static void put_name(char names[TOOL_PINS_NAMED], const char *name)
 {
 	size_t n = strlen(names);
@@ -87,6 +91,7 @@ size_t tool_pins_see(struct tool_pins *p, const struct tool_list *l, bool keep,
 	return changed;
 }
 
+/* A name in the store that is no tool's name is ignored. */
 void tool_pins_put(struct tool_pins *p, const char *name, const uint8_t hash[SHA256_SIZE])
 {
 	bool found;
@@ -114,7 +119,9 @@ void tool_pins_release(struct tool_pins *p)
 	*p = (struct tool_pins){ 0 };
 }
 
-/* ---- allowed tools */
+/* ---- allowed tools
+ *
+ * deny wins over allow. */
 
 /* Names of tools, and stars. */
 static bool is_rule(const char *text, size_t n)
@@ -126,6 +133,7 @@ static bool is_rule(const char *text, size_t n)
 	return n > 0 && n <= TOOL_POLICY_RULE_MAX;
 }
 
+/* v is an array of texts. Escapes cannot occur, as is_rule() refuses the backslash. */
 static int read_rules(struct json_value v, const char *what,
 		      char ret[TOOL_POLICY_RULES][TOOL_POLICY_RULE_MAX + 1], unsigned *ret_n,
 		      struct err *e)
@@ -178,6 +186,7 @@ int tool_policy_read(struct json_value v, struct tool_policy *ret, struct err *e
 	return 0;
 }
 
+/* The first rule that fits, for the record. */
 static const char *policy_find(const char rules[][TOOL_POLICY_RULE_MAX + 1], unsigned n,
 			       const char *tool)
 {

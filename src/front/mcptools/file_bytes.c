@@ -20,11 +20,13 @@ void file_bytes_release(struct file_bytes *f)
 	buf_release(&f->bytes);
 }
 
+/* The call is the first member. */
 static struct file_bytes *file_bytes_of(struct file_call *c)
 {
 	return (struct file_bytes *)c;
 }
 
+/* The entry comes before the bytes. */
 static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct file_bytes *f = file_bytes_of(c);
@@ -36,6 +38,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 	return 0;
 }
 
+/* Bytes without room are dropped, and on_end() reports it. */
 static size_t on_raw(struct file_call *c, const uint8_t *data, size_t len)
 {
 	struct file_bytes *f = file_bytes_of(c);
@@ -79,6 +82,7 @@ static bool on_piece(struct job *j)
 	return false;
 }
 
+/* on_read follows once, now or after the last piece. */
 static void on_end(struct file_call *c, int status, const struct err *why)
 {
 	struct file_bytes *f = file_bytes_of(c);
@@ -112,6 +116,7 @@ static uint64_t reach_of(const struct mask *m)
 	return m == NULL || reach > AROUND ? reach : AROUND;
 }
 
+/* The offset is moved back by the margin. file_bytes_cut() takes the margin off again. */
 int file_bytes_start(struct file_bytes *f, struct request *r, struct session *s, struct err *e)
 {
 	static const struct file_call_events events = { .on_record = on_record,

@@ -20,6 +20,7 @@
 #include "lib/mcp/server/mcp_listen.h"
 #include "lib/mcp/server/mcp_write.h"
 
+/* Made at the first call, and the same for every request after it. */
 static const struct mcp_tool *tools_shown(void)
 {
 	static const struct tool *const all[TOOLS] = {
@@ -45,6 +46,7 @@ static const struct mcp_tool *tools_shown(void)
 #define MESSAGE_MAX (64U << 10)
 #define PAUSE_NS (1000 * CLOCK_MS)
 
+/* The state of a subscription, as the own state of a call without a tool. */
 struct listening {
 	struct mcp_listen filter;
 	struct event_log_listener listener;
@@ -57,14 +59,18 @@ static struct listening *listen_stream_own(const struct tool_call *c)
 	return c->own;
 }
 
+/* Safe if the listener was never linked. */
 static void listen_stream_release(struct tool_call *c)
 {
 	event_log_unlisten(&listen_stream_own(c)->listener);
 	mcp_listen_release(&listen_stream_own(c)->filter);
 }
 
-/* ---- changes */
+/* ---- changes
+ *
+ * Events of the tenant only say that something may have changed. The hash over the ids decides. */
 
+/* A sum does not depend on the order of sessions. */
 static void add_id(struct session *s, void *arg)
 {
 	const struct store_session *row = session_row(s);
@@ -83,6 +89,7 @@ static uint64_t sessions_of(const struct tool_call *c)
 	return sum;
 }
 
+/* Called when the pause has ended, and when the client has room. */
 static void listen_stream_tell(struct tool_call *c)
 {
 	struct listening *l = listen_stream_own(c);
@@ -107,6 +114,7 @@ static void on_pause_end(struct loop_timer *t)
 	listen_stream_tell(t->arg);
 }
 
+/* The first event begins a pause, and the ones in it are covered. */
 static void on_events(struct event_log_listener *e)
 {
 	struct tool_call *c = e->arg;
@@ -126,8 +134,11 @@ static void on_room(struct request *r)
 		listen_stream_tell(c);
 }
 
-/* ---- the stream */
+/* ---- the stream
+ *
+ * It ends when the client leaves, the key is revoked, or the server stops. */
 
+/* The protocol has a message for the end. */
 static void on_drain(struct exchange *x)
 {
 	struct tool_call *c = tool_of(request_of(x));
@@ -141,6 +152,7 @@ static void on_drain(struct exchange *x)
 	sse_out_end(&c->stream);
 }
 
+/* The first message acknowledges the filter. */
 static void listen_stream_begin(struct tool_call *c)
 {
 	struct listening *l = listen_stream_own(c);
@@ -162,6 +174,7 @@ static void listen_stream_begin(struct tool_call *c)
 		event_log_listen(c->r->core, &l->listener);
 }
 
+/* l belongs to the call once c->own is set. */
 static void listen_stream_start(struct tool_call *c)
 {
 	static const struct tool stream = { .release = listen_stream_release };
@@ -187,8 +200,12 @@ static void listen_stream_start(struct tool_call *c)
 	}
 }
 
-/* ---- the endpoint */
+/* ---- the endpoint
+ *
+ * on_post() makes the call, on_body() parses it, mcptools_answer() lets the protocol answer its own
+ * methods, and do_method() does the others. */
 
+/* Room for the list of tools, and how long clients may keep it. */
 #define LIST_MAX (256U << 10)
 #define TOOLS_TTL_MS 300000
 
@@ -203,6 +220,7 @@ static const char instructions[] =
 
 /* ---- failures */
 
+/* Recognized by the message that reply_missing() writes. */
 static bool is_missing(const struct failure *f, const char *kind)
 {
 	char text[64];
@@ -211,6 +229,7 @@ static bool is_missing(const struct failure *f, const char *kind)
 	return f->status == 404 && strncmp(f->message, text, strlen(text)) == 0;
 }
 
+/* A sentence for the model, or "". */
 static const char *mcptools_advice(const struct failure *f)
 {
 	if (f->status == 410)
@@ -250,7 +269,9 @@ static const struct dialect dialect = { .interface = "mcp",
 					.fail = mcptools_fail,
 					.challenge = mcp_front_challenge };
 
-/* ---- methods */
+/* ---- methods
+ *
+ * A key of scope read sees the tools that only read. */
 
 static bool is_visible(const struct mcp_tool *shown, void *arg)
 {
@@ -280,11 +301,13 @@ static void mcptools_describe(struct tool_call *c)
 	};
 }
 
+/* An error of the protocol, for requests that are malformed or not allowed. */
 static void mcptools_refuse(struct tool_call *c, const struct mcp_fault *f)
 {
 	mcp_front_refuse(c->r, &c->q, f);
 }
 
+/* A tool that the key may not call is refused with 403. */
 static void mcptools_call(struct tool_call *c)
 {
 	struct mcp_server all = c->server;
@@ -309,6 +332,7 @@ static void mcptools_call(struct tool_call *c)
 	}
 }
 
+/* The exchange copies the text. */
 static void send_json(struct tool_call *c, struct json *j)
 {
 	if (json_ok(j))
@@ -317,6 +341,7 @@ static void send_json(struct tool_call *c, struct json *j)
 		exchange_reply(c->r->x, 500, NULL, "", 0);
 }
 
+/* Requests and notifications that the protocol leaves to this file. */
 static void do_method(struct tool_call *c)
 {
 	struct mcp_fault f = { 0 };
@@ -362,13 +387,16 @@ static void mcptools_answer(struct tool_call *c)
 	json_release(&j);
 }
 
-/* ---- requests */
+/* ---- requests
+ *
+ * One request of the protocol in each request of HTTP. */
 
 static void mcptools_release(struct request *r, bool answered)
 {
 	tool_release(tool_of(r), answered);
 }
 
+/* "": the client chose no id, or one that is too long. */
 static void read_client(struct tool_call *c)
 {
 	const struct http1_request *h = exchange_request(c->r->x);
@@ -394,6 +422,7 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 		mcptools_answer(c);
 }
 
+/* A session is found only when the call is known. */
 static void on_post(struct request *r)
 {
 	struct tool_call *c = request_state(r, sizeof(*c), mcptools_release);
@@ -418,6 +447,7 @@ const struct routes mcptools_routes = {
 
 /* ---- after a restart */
 
+/* Sessions of `run` without session_id are marked in their row. */
 static void end_fresh(struct session *s, void *arg)
 {
 	const struct store_session *row = session_row(s);

@@ -10,6 +10,7 @@
 
 /* ---- kinds of files */
 
+/* By the first bytes, never by a name. */
 const char *file_kind_image(const uint8_t *bytes, size_t n)
 {
 	static const struct {
@@ -60,6 +61,7 @@ static struct http1_span next_part(struct http1_span *rest)
 	return part;
 }
 
+/* "ID/output", and nothing behind it. */
 static bool read_execution(struct http1_span rest, char ret[REQUEST_ID_MAX])
 {
 	struct http1_span id = next_part(&rest);
@@ -71,6 +73,7 @@ static bool read_execution(struct http1_span rest, char ret[REQUEST_ID_MAX])
 	return strspn(ret, "abcdefghijklmnopqrstuvwxyz0123456789_") == id.n;
 }
 
+/* The part behind the session's id. */
 static enum resource_kind read_rest(struct http1_span rest, struct resource_uri *u)
 {
 	struct http1_span word;
@@ -103,6 +106,7 @@ void resource_uri_read(struct json_span uri, struct resource_uri *ret)
 		ret->kind = read_rest(rest, ret);
 }
 
+/* Every byte outside of the plain ones is escaped. */
 bool resource_uri_file(const char *session, const char *path, char ret[RESOURCE_URI_MAX])
 {
 	static const char plain[] =

@@ -14,6 +14,7 @@
 #include "lib/base/str.h"
 #include "lib/mcp/server/mcp_write.h"
 
+/* Sessions in a list, and bytes of it. */
 #define LISTED 1000
 #define LIST_MAX (1U << 20)
 
@@ -28,13 +29,16 @@ const struct mcp_resource resources_templates[RESOURCES_TEMPLATES] = {
 	  "files that it added, changed and deleted, at most 500", "application/json" },
 };
 
-/* ---- list */
+/* ---- list
+ *
+ * One answer without pages: sessions beyond LISTED are left out. */
 
 struct resource_listing {
 	struct json *j;
 	unsigned n;
 };
 
+/* Sessions that end are not listed. */
 static void resources_see(struct session *s, void *arg)
 {
 	const struct store_session *row = session_row(s);
@@ -77,8 +81,12 @@ void resources_list(struct tool_call *c)
 	json_release(&j);
 }
 
-/* ---- read */
+/* ---- read
+ *
+ * The content of a resource is the answer of a tool, which tool_done() and mcptools_fail() bring
+ * here. */
 
+/* member: "text", or "blob" for base64. */
 static void write_content(struct tool_call *c, const char *type, const char *member,
 			  const void *text, size_t n)
 {
@@ -107,6 +115,7 @@ void resources_done(struct tool_call *c)
 		write_content(c, "application/json", "text", c->out.text, c->out.len);
 }
 
+/* A missing resource has a code of its own in the protocol. */
 void resources_failed(struct tool_call *c, const struct failure *f)
 {
 	struct mcp_fault why = { 0 };
@@ -126,7 +135,9 @@ void resources_failed(struct tool_call *c, const struct failure *f)
 	tool_send(c);
 }
 
-/* ---- a file */
+/* ---- a file
+ *
+ * The one resource that no tool makes. It is a tool without a name. */
 
 struct file_read {
 	struct file_bytes file;
@@ -139,6 +150,7 @@ static void resources_release(struct tool_call *c)
 	file_bytes_release(&f->file);
 }
 
+/* Text is shown with its control characters visible, anything else in base64. */
 static void on_read(struct file_bytes *f, const struct err *e)
 {
 	struct tool_call *c = tool_of(f->call.r);
@@ -176,6 +188,7 @@ static void on_session(struct request *r, struct session *s)
 		reply_file_error(r, &e);
 }
 
+/* The path comes from the URI, not from arguments. */
 static void read_file(struct tool_call *c)
 {
 	struct file_read *f = c->own;
@@ -190,12 +203,15 @@ static void read_file(struct tool_call *c)
 		request_use(c->r, on_session);
 }
 
+/* Not listed as a tool. */
 static const struct tool resource_file = { .scope = TENANT_READ,
 					   .own_size = sizeof(struct file_read),
 					   .start = read_file,
 					   .release = resources_release };
 
-/* ---- by its URI */
+/* ---- by its URI
+ *
+ * set_arguments() writes the arguments that the tool would get from a client. */
 
 static int set_arguments(struct tool_call *c, const struct resource_uri *u, struct err *e)
 {

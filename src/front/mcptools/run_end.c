@@ -15,11 +15,14 @@
 #include "lib/policy/policy_allow.h"
 #include "lib/wire/cell_level.h"
 
-/* ---- progress */
+/* ---- progress
+ *
+ * The log is read from where the last call ended. Only the last line is kept. */
 
 #define LAST_LINE 200
 #define PROGRESS_RECORDS 1024
 
+/* At most LAST_LINE bytes stay. */
 static void keep_last(struct run_progress *p, const uint8_t *bytes, size_t n)
 {
 	size_t skip = n > LAST_LINE ? n - LAST_LINE : 0;
@@ -29,6 +32,7 @@ static void keep_last(struct run_progress *p, const uint8_t *bytes, size_t n)
 		buf_consume(&p->last, p->last.len - LAST_LINE);
 }
 
+/* Bounded by PROGRESS_RECORDS. The rest is read in a second. */
 static void read_log(struct tool_call *c, struct run_progress *p, const struct store_execution *row)
 {
 	uint8_t bytes[4096];
@@ -53,6 +57,7 @@ static void read_log(struct tool_call *c, struct run_progress *p, const struct s
 	}
 }
 
+/* message stays empty if the execution has written nothing so far. */
 void run_progress_show(struct run_progress *p, struct tool_call *c, struct execution *x,
 		       uint64_t *ret_done, struct buf *message)
 {
@@ -82,7 +87,10 @@ void run_progress_release(struct run_progress *p)
 	buf_release(&p->last);
 }
 
-/* ---- the end */
+/* ---- the end
+ *
+ * The order: on_piece() reads the output and the results, list_changes() the files, and
+ * write_result() writes all and calls on_written(). */
 
 #define FILES_JSON_MAX (256U << 10)
 #define CLOCK_SLACK_MS 20   /* file times are those of the kernel clock's last tick */
@@ -103,8 +111,11 @@ void run_end_release(struct run_end *n)
 	buf_release(&n->denied);
 }
 
-/* ---- refusals */
+/* ---- refusals
+ *
+ * Network records since the execution began, the first of each name. */
 
+/* The names that were shown, and the lines for a model. */
 struct refusals {
 	struct tool_call *c;
 	struct buf *lines;
@@ -129,6 +140,7 @@ static void put_line(struct buf *lines, const char *name, const char *reason)
 	buf_put_text(lines, "\n");
 }
 
+/* allow: the rule that would let it pass, where one can be named. */
 static int on_refusal(const struct store_net *row, void *cookie)
 {
 	struct refusals *f = cookie;
@@ -178,8 +190,11 @@ static void write_refusals(struct run_end *n, const struct store_execution *row)
 	json_close(&n->c->out, ']');
 }
 
-/* ---- the result */
+/* ---- the result
+ *
+ * Two forms of the same facts: members for programs, and text for models. */
 
+/* *ret_cut: a part in the middle was left out. */
 static void write_streams(struct run_end *n, struct buf *summary, bool *ret_cut)
 {
 	static const char *const names[2] = { "stdout", "stderr" };
@@ -214,6 +229,7 @@ static void write_summary(struct run_end *n, struct buf *summary)
 			   n->results.images[i].n);
 }
 
+/* How it ended, in the words of the native interface. */
 static void write_outcome(struct run_end *n, const struct store_execution *row)
 {
 	struct json *j = &n->c->out;
@@ -244,6 +260,7 @@ static void drop_parts(struct run_end *n)
 	json_release(&n->files);
 }
 
+/* Everything was read. The result has all of it, and the parts are freed. */
 static void write_result(struct run_end *n)
 {
 	const struct store_execution *row = execution_row(n->x);
@@ -272,7 +289,9 @@ static void write_result(struct run_end *n)
 	n->on_written(n);
 }
 
-/* ---- files that changed */
+/* ---- files that changed
+ *
+ * Files are told from those of earlier executions by their time. */
 
 static struct run_end *run_end_of(struct changes *l)
 {
@@ -299,6 +318,7 @@ static void on_change(struct changes *l, const struct diff_record *r)
 
 static bool is_lost(struct run_end *n);
 
+/* All changes were read, or cannot be. */
 static void on_changes(struct changes *l, const struct err *e)
 {
 	struct run_end *n = run_end_of(l);
@@ -309,6 +329,7 @@ static void on_changes(struct changes *l, const struct err *e)
 	write_result(n);
 }
 
+/* on_changes() follows once. */
 static void list_changes(struct run_end *n, struct session *s)
 {
 	n->slack_ms = cell_level_of(session_row(s)->level)->engine == CELL_ENGINE_MICROVM
@@ -321,7 +342,9 @@ static void list_changes(struct run_end *n, struct session *s)
 	changes_start(&n->changes, n->c->r, s);
 }
 
-/* ---- in order */
+/* ---- in order
+ *
+ * Nothing is answered while the execution is read. Each failure ends the call. */
 
 /* The session may end while its output is read. The execution is gone then. */
 static bool is_lost(struct run_end *n)
@@ -338,7 +361,7 @@ static bool is_lost(struct run_end *n)
 	return true;
 }
 
-/* True: there are more. */
+/* True: there are more. Begun when the excerpt is complete. */
 static bool read_results(struct run_end *n)
 {
 	if (n->results.lines == NULL)
@@ -346,6 +369,7 @@ static bool read_results(struct run_end *n)
 	return run_results_piece(&n->results);
 }
 
+/* True: call again. */
 static bool on_piece(struct job *job)
 {
 	struct run_end *n = job->arg;
@@ -368,6 +392,7 @@ static bool on_piece(struct job *job)
 	return false;
 }
 
+/* An answer of one piece, as most are, is written at once. */
 void run_end_start(struct run_end *n)
 {
 	struct request *r = n->c->r;

@@ -9,6 +9,7 @@
 
 /* ---- beginning and end of output */
 
+/* The sizes of both streams are known, so the middle can be skipped. */
 void excerpt_init(struct excerpt *x, int fd, uint64_t out, uint64_t err, bool whole)
 {
 	*x = (struct excerpt){ .fd = fd, .whole = whole, .results = BUF_INIT(EXCERPT_RESULTS) };
@@ -39,6 +40,7 @@ static bool is_between(const struct excerpt *x, unsigned stream, const struct ou
 	       c->offset + c->len <= total - TEXT_ENDS_HALF;
 }
 
+/* Bytes beyond the bound are dropped. */
 static void take_results(struct excerpt *x, const uint8_t *bytes, size_t n)
 {
 	size_t room = EXCERPT_RESULTS - x->results.len;
@@ -71,6 +73,7 @@ static int next_chunk(struct excerpt *x, struct err *e)
 	return got;
 }
 
+/* At most EXCERPT_PIECE records. */
 int excerpt_piece(struct excerpt *x, struct err *e)
 {
 	for (unsigned i = 0; i < EXCERPT_PIECE; i++) {
@@ -87,7 +90,9 @@ bool excerpt_text(const struct excerpt *x, unsigned stream, struct buf *to)
 	return text_ends_show(&x->streams[stream], "read_output has them", to);
 }
 
-/* ---- results */
+/* ---- results
+ *
+ * A line that cannot be read is skipped. */
 
 #define SHOWN 50     /* results */
 #define LINES 1000   /* lines to read, of any kind */
@@ -101,6 +106,7 @@ static const struct json_tree_limits limits = { .bytes = RUN_RESULTS_BYTES,
 						.values = 1U << 16,
 						.depth = 64 };
 
+/* lines must stay until run_results_release(). */
 void run_results_init(struct run_results *r, const struct buf *lines, bool over)
 {
 	*r = (struct run_results){ .lines = lines, .more = over };
@@ -119,6 +125,7 @@ void run_results_release(struct run_results *r)
 	r->nimages = 0;
 }
 
+/* A long text is cut. A missing one is left out. */
 static void run_results_show(struct json *j, const char *name, struct json_span text)
 {
 	struct buf shown = BUF_INIT(TEXT_MAX + 64);
@@ -131,6 +138,7 @@ static void run_results_show(struct json *j, const char *name, struct json_span 
 	buf_release(&shown);
 }
 
+/* Large pictures and those beyond the bound are left out. */
 static void take_image(struct run_results *r, struct json_span coded, const char *type)
 {
 	uint8_t *bytes;
@@ -180,6 +188,7 @@ static void take_result(struct run_results *r, const struct json_node *result)
 	(void)shown_text_head(&r->text, (const uint8_t *)text.p, text.n, TEXT_MAX);
 }
 
+/* The first error counts. */
 static void take_error(struct run_results *r, const struct json_node *error)
 {
 	if (r->has_error)
@@ -209,6 +218,7 @@ static void take_line(struct run_results *r, const char *line, size_t n)
 	json_tree_release(&t);
 }
 
+/* Whole lines only. */
 bool run_results_piece(struct run_results *r)
 {
 	size_t spent = 0;

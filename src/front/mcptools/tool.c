@@ -14,7 +14,9 @@
 #include "lib/base/str.h"
 #include "lib/mcp/server/mcp_write.h"
 
-/* ---- calls in progress */
+/* ---- calls in progress
+ *
+ * All calls of the process, for cancellations that come by another request. */
 
 static struct tool_call *calls;
 
@@ -29,6 +31,7 @@ void open_calls_remove(struct tool_call *c)
 		LIST_REMOVE(c);
 }
 
+/* All four must be equal, so that no client ends the calls of another one. */
 static bool is_same_client(const struct tool_call *a, const struct tool_call *b)
 {
 	return a->r->tenant == b->r->tenant &&
@@ -37,6 +40,7 @@ static bool is_same_client(const struct tool_call *a, const struct tool_call *b)
 	       memcmp(exchange_address(a->r->x), exchange_address(b->r->x), 16) == 0;
 }
 
+/* Two calls that fit: neither is cancelled. */
 void open_calls_cancel(const struct tool_call *from)
 {
 	const struct json_node *id = json_tree_get(from->q.params, "requestId");
@@ -67,7 +71,10 @@ struct tool_call *tool_of(const struct request *r)
 	return r->state;
 }
 
-/* ---- answering */
+/* ---- answering
+ *
+ * A call is answered once (done). tool_done(), tool_failed() and tool_cancel() do nothing after
+ * that. */
 
 /* Complete parts go out as soon as there is room. */
 static void on_room(struct request *r)
@@ -104,6 +111,7 @@ static void count_answer(struct tool_call *c)
 			     "read (tenant_bodies_max). Read them, and call fewer tools at once.");
 }
 
+/* The answer is the whole message, in c->answer. */
 void tool_send(struct tool_call *c)
 {
 	loop_timer_cancel(core_loop(c->r->core), &c->tick);
@@ -136,6 +144,7 @@ static void check_size(struct tool_call *c)
 			     "The result is too large. Ask for less of it at a time.");
 }
 
+/* Without any content block the structured result is also the text. */
 void tool_done(struct tool_call *c)
 {
 	if (c->done)
@@ -158,6 +167,7 @@ void tool_done(struct tool_call *c)
 	tool_send(c);
 }
 
+/* A model reads the text and may correct the call. */
 void tool_failed(struct tool_call *c, const char *text)
 {
 	if (c->done)
@@ -168,6 +178,7 @@ void tool_failed(struct tool_call *c, const char *text)
 	tool_send(c);
 }
 
+/* A client that cancels expects no answer, so it is an empty one. */
 void tool_cancel(struct tool_call *c)
 {
 	if (c->done)
@@ -182,8 +193,11 @@ void tool_cancel(struct tool_call *c)
 		exchange_reply(c->r->x, 202, NULL, "", 0);
 }
 
-/* ---- time */
+/* ---- time
+ *
+ * The tick counts the seconds of a call and turns a slow answer into a stream. */
 
+/* Progress must rise, so the same number is not sent twice. */
 static void send_progress(struct tool_call *c)
 {
 	struct buf message = BUF_INIT(TOOL_PROGRESS_TEXT * SHOWN_TEXT_GROWTH);
@@ -206,6 +220,7 @@ static void send_progress(struct tool_call *c)
 	buf_release(&message);
 }
 
+/* Once a second until the answer. A client that asked for progress gets a stream at once. */
 static void on_tick(struct loop_timer *t)
 {
 	struct tool_call *c = t->arg;
@@ -220,6 +235,7 @@ static void on_tick(struct loop_timer *t)
 		send_progress(c);
 }
 
+/* Tools without drain() get the server's own answer. */
 static void on_drain(struct exchange *x)
 {
 	struct tool_call *c = tool_of(request_of(x));
@@ -228,6 +244,7 @@ static void on_drain(struct exchange *x)
 		c->tool->drain(c);
 }
 
+/* The state is zeroed. t->start() answers now or later. */
 void tool_start(struct tool_call *c, const struct tool *t)
 {
 	struct loop *l = core_loop(c->r->core);
@@ -268,7 +285,9 @@ void tool_release(struct tool_call *c, bool answered)
 	mcp_request_release(&c->q);
 }
 
-/* ---- arguments */
+/* ---- arguments
+ *
+ * They fit the tool's schema already. */
 
 int tool_arg_text(const struct tool_call *c, const char *name, char *ret, size_t cap, struct err *e)
 {
@@ -284,6 +303,7 @@ int tool_arg_text(const struct tool_call *c, const char *name, char *ret, size_t
 	return 0;
 }
 
+/* The schema has the bounds. */
 uint64_t tool_arg_number(const struct tool_call *c, const char *name, uint64_t otherwise)
 {
 	int64_t n;
@@ -307,6 +327,7 @@ static void no_session(struct tool_call *c)
 	reply_error(c->r, &e);
 }
 
+/* auth_may_use_session() answers if the key has too small a scope. */
 bool tool_take_session(struct tool_call *c)
 {
 	struct json_span id = json_tree_get_text(c->q.arguments, "session_id");
@@ -318,6 +339,7 @@ bool tool_take_session(struct tool_call *c)
 	return false;
 }
 
+/* An execution of another tenant is as one that does not exist. */
 bool tool_take_execution(struct tool_call *c)
 {
 	struct request *r = c->r;
@@ -342,7 +364,10 @@ bool tool_take_execution(struct tool_call *c)
 	return false;
 }
 
-/* ---- results */
+/* ---- results
+ *
+ * Text from a cell is shown by tool_shown*(). It is covered and its control characters are made
+ * visible. */
 
 void tool_open(struct tool_call *c)
 {
@@ -395,6 +420,7 @@ void tool_text(struct tool_call *c, const void *text, size_t n)
 	}
 }
 
+/* The block is for the model. */
 static void tool_audience(struct json *j)
 {
 	json_open(j, "annotations", '{');

@@ -45,6 +45,7 @@ struct repository_arg {
 #define ALNUM "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 #define HTTPS "https://"
 
+/* False: missing, too long, or with a NUL. */
 static bool repository_copy(struct json_span from, char *to, size_t cap)
 {
 	if (from.p == NULL || from.n >= cap || memchr(from.p, '\0', from.n) != NULL)
@@ -80,6 +81,7 @@ static bool are_parts(const char *path)
 	return true;
 }
 
+/* git names the folder so, too. */
 static bool read_name(const char *path, struct repository_arg *ret)
 {
 	const char *last = strrchr(path, '/') + 1;
@@ -110,6 +112,7 @@ static int read_url(struct repository_arg *ret, struct err *e)
 	return 0;
 }
 
+/* Nothing that git could read as an option or a range. */
 static bool is_ref(const char *ref)
 {
 	return strchr("-/.", ref[0]) == NULL && ref[strspn(ref, ALNUM "/-_.+")] == '\0' &&
@@ -172,6 +175,7 @@ static bool is_there(const struct run_end *n)
 	return clone_of_job(n)->follower.link != NULL;
 }
 
+/* Git is not stopped here. It ends by its timeout, or with its session. */
 void clone_release(struct clone *k)
 {
 	if (k->c == NULL)
@@ -193,7 +197,9 @@ static bool clone_progress(struct clone *k, uint64_t *ret_done, struct buf *mess
 	return true;
 }
 
-/* ---- the request */
+/* ---- the request
+ *
+ * The clone is an execution like any other, so its body is read by the reader of executions. */
 
 /* Prints the commit, if there is one: git clone itself writes nothing to its standard output. The
  * client's values are arguments, never text of the shell. */
@@ -243,7 +249,10 @@ static int clone_read(struct clone *k, struct tool_call *c, const struct json_no
 	return done;
 }
 
-/* ---- the end */
+/* ---- the end
+ *
+ * on_waited() comes when git has ended. After a failure records of refusals get a moment to come
+ * in. */
 
 static bool is_good(const struct store_execution *row)
 {
@@ -292,6 +301,7 @@ static void read_commit(struct clone *k)
 	buf_release(&said);
 }
 
+/* on_cloned() is called once, with the reason if it failed. */
 static void on_written(struct run_end *n)
 {
 	struct clone *k = clone_of_job(n);
@@ -308,6 +318,7 @@ static void on_written(struct run_end *n)
 	buf_release(&why);
 }
 
+/* why: the wait itself failed. */
 static void clone_report(struct clone *k, const struct err *why)
 {
 	struct request *r = k->c->r;
@@ -342,7 +353,9 @@ static void on_waited(struct completion *w, const struct err *why)
 	loop_timer_set(l, &k->grace, loop_now_ns(l) + GRACE_NS);
 }
 
-/* ---- the start */
+/* ---- the start
+ *
+ * The execution is followed, so its row and its log stay. */
 
 static void ignore_output(struct execution_follower *f)
 {
@@ -372,8 +385,12 @@ static int clone_start(struct clone *k, struct session *s, struct err *e)
 	return 0;
 }
 
-/* ---- the tool */
+/* ---- the tool
+ *
+ * create_session_begin() writes the body of POST /v1/sessions and starts the session. on_made() and
+ * on_cloned() continue. */
 
+/* Bytes of the body that the arguments become. */
 #define BODY_MAX (256U << 10)
 
 struct tool_create {
@@ -382,6 +399,7 @@ struct tool_create {
 	bool is_unnamed; /* the session runs, and no client knows its id */
 };
 
+/* Repeatable. */
 static void end_unnamed(struct tool_call *c)
 {
 	struct tool_create *m = c->own;
@@ -420,6 +438,7 @@ static bool is_preset(struct json_span word)
 	return true;
 }
 
+/* list is a text or an array of texts. presets: which of the two kinds of words to write. */
 static void write_words(struct json *j, const char *name, const struct json_node *list,
 			bool presets)
 {
@@ -448,6 +467,7 @@ static void write_network(struct json *j, const struct json_node *list,
 	json_close(j, '}');
 }
 
+/* Absent arguments are absent in the body, so the defaults are those of the native interface. */
 static void write_body(struct tool_call *c, struct json *j)
 {
 	static const char *const same[][2] = { { "template", "template" },
@@ -491,6 +511,7 @@ static void write_repository(struct tool_call *c, const char *workdir, const str
 	json_close(&c->out, '}');
 }
 
+/* The session is the client's from here on. */
 static void create_session_answer(struct tool_call *c, struct session *s)
 {
 	const struct tool_create *m = c->own;
@@ -536,6 +557,7 @@ static void on_cloned(struct clone *k, const char *why)
 	create_session_answer(c, s);
 }
 
+/* session_making calls this once. */
 static void on_made(struct session_making *making, struct session *s, const struct err *why)
 {
 	struct tool_call *c = tool_of(making->r);
@@ -554,6 +576,7 @@ static void on_made(struct session_making *making, struct session *s, const stru
 	}
 }
 
+/* The repository is checked before a session is made for it. */
 static void create_session_begin(struct tool_call *c)
 {
 	const struct json_node *repository = json_tree_get(c->q.arguments, "repository");

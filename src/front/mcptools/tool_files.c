@@ -51,6 +51,7 @@ struct files_listing {
 	size_t paths;	/* bytes of paths */
 };
 
+/* Runs at the end of every call, also of one that is answered. */
 static void list_files_release(struct tool_call *c)
 {
 	struct files_listing *l = c->own;
@@ -60,6 +61,7 @@ static void list_files_release(struct tool_call *c)
 	buf_release(&l->raw);
 }
 
+/* A pattern fits the name or the path below the listed directory. */
 static bool is_wanted(const struct files_listing *l, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
@@ -70,6 +72,7 @@ static bool is_wanted(const struct files_listing *l, const char *path)
 	       glob_fits(l->pattern, path, strlen(path), true);
 }
 
+/* The raw buffer has room for all entries within the two bounds. */
 static void list_files_take(struct files_listing *l, const struct file_msg_entry *m)
 {
 	const struct files_entry e = { .size = m->size,
@@ -114,6 +117,7 @@ static size_t list_files_show(struct tool_call *c, const struct files_listing *l
 	return strlen(path) + e->ntarget;
 }
 
+/* True: there are more entries. The answer is written behind the last one. */
 static bool list_files_on_piece(struct job *j)
 {
 	struct tool_call *c = j->arg;
@@ -162,6 +166,7 @@ static int list_files_on_record(struct file_call *f, const struct file_msg *m, s
 	return 0;
 }
 
+/* All entries have arrived. They are masked and shown in jobs. */
 static void list_files_on_end(struct file_call *f, int status, const struct err *e)
 {
 	struct tool_call *c = tool_of(f->r);
@@ -175,6 +180,8 @@ static void list_files_on_end(struct file_call *f, int status, const struct err 
 	core_job_add(c->r->core, c->r->tenant, &l->job);
 }
 
+/* The built-in `list` sends the entries. With a pattern more of them are asked for than are shown.
+ */
 static void list_files_on_session(struct request *r, struct session *s)
 {
 	static const struct file_call_events events = { .on_record = list_files_on_record,
@@ -254,13 +261,17 @@ const struct tool tool_list_files = {
 
 /* ---- read_file
  *
- * The tool `read_file`: text as text, pictures as pictures, anything else as a
- * link to the resource. */
+ * The tool `read_file`: text as text, pictures as pictures, anything else as a link to the
+ * resource.
+ *
+ * on_session() starts the reading, on_read() looks at the first bytes and chooses the form. A
+ * picture that was cut is read once more as a whole. */
 
 #define BYTES 32768 /* by default */
 #define BYTES_MAX (256U << 10)
 #define IMAGE_MAX (512U << 10)
 
+/* The state of the call. max: bytes that the client asked for. */
 struct files_reading {
 	struct file_bytes file;
 	uint64_t max;
@@ -274,6 +285,7 @@ static void read_file_release(struct tool_call *c)
 	file_bytes_release(&g->file);
 }
 
+/* n: bytes shown. The next part begins behind them. */
 static void write_facts(struct tool_call *c, const struct files_reading *g, size_t n)
 {
 	tool_shown(c, "path", g->file.path);
@@ -300,6 +312,7 @@ static void answer_text(struct tool_call *c, struct files_reading *g)
 	tool_done(c);
 }
 
+/* The content is not shown, so n is 0. */
 static void answer_link(struct tool_call *c, struct files_reading *g, const char *type)
 {
 	char uri[RESOURCE_URI_MAX], words[160];
@@ -364,6 +377,7 @@ static void on_session(struct request *r, struct session *s)
 		reply_file_error(r, &e);
 }
 
+/* The schema has the bounds of both numbers. */
 static void read_file(struct tool_call *c)
 {
 	struct files_reading *g = c->own;
@@ -419,7 +433,10 @@ const struct tool tool_read_file = {
 };
 /* clang-format on */
 
-/* ---- write_file */
+/* ---- write_file
+ *
+ * read_content() takes the arguments. Edits need the old file first: read_old(), then on_piece()
+ * for each edit. write_content() is the last step of both ways. */
 
 struct files_writing {
 	struct file_bytes old; /* of edits */
@@ -439,6 +456,7 @@ static struct files_writing *write_file_own(const struct request *r)
 	return tool_of(r)->own;
 }
 
+/* No event of either call follows. */
 static void write_file_release(struct tool_call *c)
 {
 	struct files_writing *w = c->own;
@@ -449,8 +467,11 @@ static void write_file_release(struct tool_call *c)
 	buf_release(&w->content);
 }
 
-/* ---- writing */
+/* ---- writing
+ *
+ * The content goes to the built-in `write` in chunks, as its input has room. */
 
+/* The entry comes when the file is in place. */
 static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	if (m->kind != FILE_MSG_ENTRY)
@@ -459,6 +480,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 	return 0;
 }
 
+/* Called at the start, and again for each piece of room. */
 static void send_content(struct files_writing *w)
 {
 	if (w->ended)
@@ -478,6 +500,7 @@ static void on_room(struct file_call *c)
 		send_content(w);
 }
 
+/* The one end of a writing. */
 static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct request *r = c->r;
@@ -516,6 +539,7 @@ static void write_content(struct request *r, struct session *s)
 
 /* ---- edits */
 
+/* -1 leaves *content as it was. e tells the model how to correct the edit. */
 static int write_file_edit(struct buf *content, struct json_span old, struct json_span new,
 			   size_t at, struct err *e)
 {
@@ -568,6 +592,7 @@ static bool on_piece(struct job *job)
 	return false;
 }
 
+/* The bytes are plain. No part of them is shown to the client. */
 static void on_old(struct file_bytes *f, const struct err *why)
 {
 	struct request *r = f->call.r;
@@ -589,6 +614,7 @@ static void on_old(struct file_bytes *f, const struct err *why)
 	core_job_add(r->core, r->tenant, &w->job);
 }
 
+/* A file beyond the bound is refused by on_old(). */
 static void read_old(struct request *r, struct session *s)
 {
 	struct files_writing *w = write_file_own(r);
@@ -601,8 +627,11 @@ static void read_old(struct request *r, struct session *s)
 		reply_file_error(r, &e);
 }
 
-/* ---- the arguments */
+/* ---- the arguments
+ *
+ * The schema cannot say that exactly one of three members is needed. */
 
+/* Only strict base64. */
 static int write_file_decode(struct files_writing *w, struct json_span coded, struct err *e)
 {
 	uint8_t *to = buf_reserve(&w->content, BASE64_BYTES(coded.n) + 3, e);

@@ -20,6 +20,7 @@
 
 enum output_choice { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR };
 
+/* The state of a call. c NULL: release has nothing to do. */
 struct output_reading {
 	struct tool_call *c;
 	struct execution_follower follower; /* of a live one */
@@ -48,12 +49,15 @@ static void read_output_release(struct tool_call *c)
 	buf_release(&g->bytes);
 }
 
+/* NULL: the execution or its session has ended. */
 static struct execution *read_output_live(const struct output_reading *g)
 {
 	return g->follower.link == NULL ? NULL : g->follower.execution;
 }
 
-/* ---- the answer */
+/* ---- the answer
+ *
+ * The text and its place: `next` continues without a gap. */
 
 /* An incomplete character at the end stays for the next call, unless it stands alone.
  */
@@ -66,6 +70,7 @@ static size_t read_output_whole(const struct output_reading *g)
 	return n;
 }
 
+/* Shows how much there is of each stream. */
 static void write_state(struct tool_call *c, const struct store_execution *row)
 {
 	bool ended = row->ended_ms != 0;
@@ -78,6 +83,7 @@ static void write_state(struct tool_call *c, const struct store_execution *row)
 	json_bool(&c->out, "truncated", row->truncated);
 }
 
+/* A live execution's row is newer than the store's. */
 static void read_output_answer(struct output_reading *g)
 {
 	struct tool_call *c = g->c;
@@ -102,7 +108,9 @@ static void read_output_answer(struct output_reading *g)
 	tool_done(c);
 }
 
-/* ---- reading */
+/* ---- reading
+ *
+ * The log is read from its start, and wanted bytes before `from` are skipped. */
 
 static bool is_wanted(const struct output_reading *g, enum output_stream s)
 {
@@ -136,6 +144,7 @@ static int next_chunk(struct output_reading *g, struct err *e)
 	return 1;
 }
 
+/* 0 as well when enough bytes are there. */
 static int read_piece(struct output_reading *g, struct err *e)
 {
 	struct request *r = g->c->r;
@@ -153,6 +162,7 @@ static int read_piece(struct output_reading *g, struct err *e)
 	return 1;
 }
 
+/* Answers when there are bytes, when none can come, or when the wait has ended. */
 static bool on_piece(struct job *job)
 {
 	struct output_reading *g = job->arg;
@@ -169,6 +179,7 @@ static bool on_piece(struct job *job)
 	return false; /* or on_progress() follows */
 }
 
+/* New output, or the end of the execution. */
 static void on_progress(struct execution_follower *f)
 {
 	struct output_reading *g = f->arg;
@@ -177,6 +188,7 @@ static void on_progress(struct execution_follower *f)
 		core_job_add(g->c->r->core, g->c->r->tenant, &g->job);
 }
 
+/* The next piece answers in any case. */
 static void on_limit(struct loop_timer *t)
 {
 	struct output_reading *g = t->arg;
@@ -185,6 +197,7 @@ static void on_limit(struct loop_timer *t)
 	on_progress(&g->follower);
 }
 
+/* The server stops: the bytes so far are the answer. */
 static void read_output_drain(struct tool_call *c)
 {
 	struct output_reading *g = c->own;
@@ -192,6 +205,7 @@ static void read_output_drain(struct tool_call *c)
 	read_output_answer(g);
 }
 
+/* s NULL: the session has ended, and only the kept log is there. */
 static void read_output_begin(struct output_reading *g, struct session *s)
 {
 	struct loop *l = core_loop(g->c->r->core);

@@ -24,6 +24,7 @@
 
 struct execution;
 
+/* The completion owns itself, since its request has ended. */
 static void on_done(struct completion *w, const struct err *e)
 {
 	if (e != NULL)
@@ -52,6 +53,7 @@ static void kill_later(struct execution *x)
 #define FRESH_MARGIN_MS 60000 /* a fresh session lives that much longer than its command may */
 #define CODE_TEMPLATE "code-interpreter-v1" /* whose interpreter runs already */
 
+/* The state of a call. fresh: the session is this call's own. */
 struct tool_run {
 	struct session_making making;
 	struct spec_exec spec;
@@ -72,6 +74,7 @@ static bool is_there(const struct run_end *n)
 	return run_own(n->c)->follower.link != NULL;
 }
 
+/* Repeatable. */
 static void end_fresh(struct tool_call *c)
 {
 	struct request *r = c->r;
@@ -84,6 +87,7 @@ static void end_fresh(struct tool_call *c)
 	run_own(c)->fresh = false;
 }
 
+/* A fresh session is ended by run_release(), with all that runs in it. */
 static void run_cancel(struct tool_call *c)
 {
 	struct tool_run *u = run_own(c);
@@ -105,6 +109,7 @@ static void run_release(struct tool_call *c)
 	run_progress_release(&u->progress);
 }
 
+/* False before the start and after the end. */
 static bool tool_run_progress(struct tool_call *c, uint64_t *ret_done, struct buf *message)
 {
 	struct tool_run *u = run_own(c);
@@ -115,8 +120,12 @@ static bool tool_run_progress(struct tool_call *c, uint64_t *ret_done, struct bu
 	return true;
 }
 
-/* ---- the end */
+/* ---- the end
+ *
+ * on_waited() comes when the execution has ended. run_end.c writes the result, and on_written()
+ * answers. */
 
+/* The fresh session is ended before its result is sent. */
 static void on_written(struct run_end *n)
 {
 	end_fresh(n->c);
@@ -149,6 +158,7 @@ static void answer_running(struct tool_call *c)
 	tool_done(c);
 }
 
+/* Only an execution in a client's own session continues. */
 static void run_drain(struct tool_call *c)
 {
 	completion_cancel(&c->r->wait);
@@ -158,8 +168,12 @@ static void run_drain(struct tool_call *c)
 		tool_failed(c, "The server is being restarted. Call the tool again.");
 }
 
-/* ---- the start */
+/* ---- the start
+ *
+ * tool_run_begin() reads the arguments. on_session() follows with the session of the client, or by
+ * on_made() with a fresh one. */
 
+/* -1: e is the answer. An execution without its input may have been started. */
 static int tool_run_start(struct tool_call *c, struct session *s, struct err *e)
 {
 	struct tool_run *u = run_own(c);
@@ -186,6 +200,7 @@ static void ignore_output(struct execution_follower *f)
 	(void)f; /* followed only so that it stays in memory */
 }
 
+/* In the background the call ends here. */
 static void on_session(struct request *r, struct session *s)
 {
 	struct tool_call *c = tool_of(r);
@@ -219,6 +234,7 @@ static void on_made(struct session_making *m, struct session *s, const struct er
 		on_session(m->r, s);
 }
 
+/* From the default template, or from the one for code. */
 static void start_fresh(struct tool_call *c)
 {
 	struct tool_run *u = run_own(c);

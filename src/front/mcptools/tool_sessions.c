@@ -25,6 +25,7 @@
 enum { ADDED, CHANGED, DELETED, KINDS };
 static const char *const names[KINDS] = { "added", "changed", "deleted" };
 
+/* The state of a call. Each kind has a list of its own. */
 struct get_changes_listing {
 	struct changes changes;
 	struct json lists[KINDS];
@@ -47,6 +48,7 @@ static void get_changes_release(struct tool_call *c)
 		json_release(&l->lists[i]);
 }
 
+/* Paths in a kept list were masked when it was kept. */
 static void on_change(struct changes *changes, const struct diff_record *r)
 {
 	struct get_changes_listing *l = get_changes_own(changes);
@@ -69,6 +71,7 @@ static void on_change(struct changes *changes, const struct diff_record *r)
 	json_close(&l->lists[kind], '}');
 }
 
+/* The one end of the listing. */
 static void on_end(struct changes *changes, const struct err *e)
 {
 	struct tool_call *c = tool_of(changes->r);
@@ -96,6 +99,7 @@ static void get_changes_on_session(struct request *r, struct session *s)
 	changes_start(&l->changes, r, s);
 }
 
+/* A kept list needs no cell. */
 static void get_changes(struct tool_call *c)
 {
 	struct get_changes_listing *l = c->own;
@@ -166,6 +170,7 @@ static void on_killed(struct completion *w, const struct err *e)
 		stop_answer(tool_of(r), true);
 }
 
+/* The signal is read by the reader of the native interface. */
 static int send_signal(struct tool_call *c, struct execution *x, const struct json_node *signal,
 		       struct err *e)
 {
@@ -210,6 +215,7 @@ static void on_session(struct request *r, struct session *s)
 	}
 }
 
+/* Its executions end with it. */
 static void stop_session(struct tool_call *c)
 {
 	struct request *r = c->r;
@@ -223,6 +229,7 @@ static void stop_session(struct tool_call *c)
 		stop_answer(c, true);
 }
 
+/* stopped false: there was nothing left to stop. */
 static void stop_execution(struct tool_call *c)
 {
 	struct session *live = NULL;
@@ -298,6 +305,7 @@ const struct tool tool_stop = {
  * passes requests for it on). The URL has a token (port_url.h): without it, and without a key, the
  * ports of a session are closed. */
 
+/* Answered at once. Opening a port again gives its URL again. */
 static void open_port(struct tool_call *c)
 {
 	struct request *r = c->r;
@@ -359,7 +367,9 @@ const struct tool tool_open_port = {
 };
 /* clang-format on */
 
-/* ---- session_info */
+/* ---- session_info
+ *
+ * One session as an object, or the live sessions of the tenant. */
 
 #define LISTED 100
 
@@ -369,6 +379,7 @@ struct sessions_listing {
 	bool more;
 };
 
+/* A paused session has no end. */
 static void write_short(struct json *j, const struct store_session *row)
 {
 	json_text(j, "session_id", row->id);
@@ -395,6 +406,7 @@ static void session_info_see(struct session *s, void *arg)
 	json_close(&l->c->out, '}');
 }
 
+/* Sessions beyond LISTED only set more. */
 static void session_info_list(struct tool_call *c)
 {
 	struct sessions_listing l = { .c = c };
@@ -407,6 +419,7 @@ static void session_info_list(struct tool_call *c)
 	tool_done(c);
 }
 
+/* The kernel's numbers of a running session, otherwise the last known ones. */
 static void write_usage(struct json *j, const struct store_session *row, struct session *live)
 {
 	struct session_sample now = { 0 };
