@@ -322,8 +322,8 @@ static void next_position(const json_t *page, char *ret, size_t cap)
 		str_copy_to(ret, cap, json_string_value(next));
 }
 
-/* PAGES_MAX bounds a server that never ends its list. The result has what the server listed at
- * the time of each page, not at one moment. */
+/* PAGES_MAX bounds a server that never ends its list. Each page shows the list at its own time,
+ * so the result need not be the list of one moment. */
 int api_call_pages(struct api_call *a, const struct target *t, const char *member,
 		   const char *after, size_t max, json_t **ret, struct err *e)
 {

@@ -17,11 +17,11 @@
 #include "lib/base/own.h"
 #include "lib/tlog/tlog.h"
 
-/* ---- what is compared. A batch is a record of the audit log about many network records: their
- * number, the range of their numbers, and the root of a tree over them. Network records and
- * package records have batches of their own, so each kind is a list with its own position.
- * Records below the first batch, or behind the last one of a running session, are in no batch
- * and prove nothing. */
+/* ---- the batches and records of a session. A batch is a record of the audit log about many
+ * network records: their number, the range of their numbers, and the root of a tree over them.
+ * Network records and package records have batches of their own, so each kind is a list with its
+ * own position. Records below the first batch, or behind the last one of a running session, are
+ * in no batch and prove nothing. */
 #define RECORDS_BATCHES 1000000 /* records of the audit log that are read, at most */
 #define RECORDS_PAGES 100000
 #define RECORDS_FIRST "{\"records\":["

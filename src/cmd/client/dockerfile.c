@@ -234,8 +234,10 @@ static bool dockerfile_words_line(const char **at, const char *end, unsigned *li
 	return ret->len > 0;
 }
 
-/* ---- stages  Each stage is a struct dockerfile of its own and points at the one before. The
- * stage of the last FROM is the result. template_build.c builds all earlier ones before it. */
+/* ---- stages
+ *
+ * Each stage is a struct dockerfile of its own and points at the one before. The stage of the last
+ * FROM is the result. template_build.c builds all earlier ones before it. */
 
 /* A stage before the last one, by its name or by its number. NULL: there is none. */
 static const struct dockerfile *dockerfile_stage_find(const struct dockerfile *last,

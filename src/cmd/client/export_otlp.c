@@ -21,7 +21,7 @@
 /* ---- values
  *
  * Values of JSON in OTLP's typed form. Texts are cut at EXPORT_TEXT_MAX and depth at DEPTH_MAX,
- * because receivers refuse what is larger, and records come from tenants. */
+ * because receivers refuse larger ones, and records come from tenants. */
 
 /* Cut at a whole character, since jansson refuses the rest of one. */
 static json_t *export_text(const char *text, size_t len)

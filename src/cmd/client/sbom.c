@@ -130,8 +130,8 @@ static void write_now(char ret[TIME_TEXT])
 
 /* ---- CycloneDX
  *
- * A component has what the format knows: name, version, purl and digest. The rest are properties
- * with the prefix "cordon:". */
+ * A component has the members that the format knows: name, version, purl and digest. The rest are
+ * properties with the prefix "cordon:". */
 
 static const char *const details[] = { "ecosystem",   "registry", "file",	  "size",
 				       "released_at", "first_at", "install_code", "cache",

@@ -1,5 +1,5 @@
 /* show_json.c - see show_json.h. Three forms for three readers: a tree of lines for people, JSON
- * for programs, and cells for tables. Only show_tree() and show_json() escape what they print. */
+ * for programs, and cells for tables. Only show_tree() and show_json() escape their output. */
 #include "cmd/client/show_json.h"
 
 #include <stdint.h>

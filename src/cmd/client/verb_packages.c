@@ -193,7 +193,7 @@ static int write_list(struct saved_file *f, const char *const *list, size_t n, s
 	return result;
 }
 
-/* Mode 0644: the list is no secret, and cordon-egress runs as another user. */
+/* Mode 0644, since the list is no secret. */
 static int packages_save(const struct packages_import *m, const char *state_dir, size_t *ret_n,
 			 struct err *e)
 {
@@ -284,8 +284,7 @@ static int advisories_print(const char *state_dir, struct err *e)
 	return 0;
 }
 
-/* Remove the list. That is a command of its own, because an empty list by mistake would be as
- * quiet. */
+/* Remove the list. An import never removes it, so no import can switch the protection off. */
 static int advisories_clear(const char *state_dir, struct err *e)
 {
 	char path[PLACE_MAX];

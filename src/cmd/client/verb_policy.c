@@ -212,8 +212,8 @@ struct explain_package {
 	bool direct;	      /* from a host outside registries */
 };
 
-/* The question in the form of package_judge(). name and request are what a registry's router
- * would have found. */
+/* The question in the form of package_judge(). name and request have the values that a
+ * registry's router would find. */
 struct policy_asked {
 	struct package_name name;
 	struct package_request request;

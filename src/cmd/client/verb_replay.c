@@ -94,7 +94,7 @@ const struct verb verb_cast = {
 
 /* ---- cordon replay */
 
-/* What a player may change. */
+/* The options of a replay. */
 struct replay_fields {
 	struct args_common common;
 	uint64_t speed, idle_ms; /* speed: thousandths */

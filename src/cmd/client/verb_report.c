@@ -281,7 +281,7 @@ static void print_report(const struct envelope *v)
 		     (unsigned long long)member_number(check, "size", 0));
 }
 
-/* ----
+/* ---- saving, fetching and verifying
  *
  * The signed form is saved and printed, never the payload alone. */
 

@@ -243,7 +243,7 @@ const struct verb verb_exec = {
 };
 
 /* The execution itself says whether it has a terminal. Without one, input is sent only with
- * --interactive, because two clients could send at once. */
+ * --interactive. */
 static int verb_run_attach(const struct verb_exec_fields *f, const struct args_words *words,
 			   json_t **ret, struct err *e)
 {

@@ -49,7 +49,7 @@ struct sample {
 	char state[16], pairs[COLUMNS_CELL_MAX];
 };
 
-/* now is what the screen shows. all counts the sessions at the server, of which at most
+/* now has the rows of the screen. all counts the sessions at the server, of which at most
  * SESSIONS_MAX have a sample. */
 struct top {
 	struct sample now[SESSIONS_MAX], before[SESSIONS_MAX];

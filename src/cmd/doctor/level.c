@@ -317,8 +317,9 @@ const struct verb profile_verb = {
 	.run = profile_main,
 };
 
-/* ---- `cordon level`. Each level has one row of `install`, which changes nothing if its parts
- * exist, and one line of `show`. apt-get gets packages, and only root may run it. */
+/* ---- `cordon level`. Each level has a function for `install`, which changes nothing if its
+ * parts exist, and one line of output without it. apt-get gets packages, and only root may run
+ * it. */
 #define WORDS_MAX 24
 
 struct level_options {
