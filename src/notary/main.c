@@ -36,6 +36,7 @@
 #define LOCK_TRIES 100
 #define LOCK_MS 100
 
+/* The whole process. Nothing of it is freed before the end. */
 static struct {
 	struct loop *loop;
 	struct channel channel;
@@ -45,6 +46,7 @@ static struct {
 
 /* ---- answers */
 
+/* An answer that cannot be sent ends the process: cordond would wait for it. */
 static void answer(const struct notary_msg *m)
 {
 	static uint8_t frame[4096];
@@ -59,6 +61,7 @@ static void answer(const struct notary_msg *m)
 	}
 }
 
+/* known: the remembered state, for cordond to see how far back it is. */
 static void refuse(const struct notary_msg *asked, enum notary_reason why,
 		   const struct notary_log *known, const char *text)
 {
@@ -76,7 +79,10 @@ static void refuse(const struct notary_msg *asked, enum notary_reason why,
 	answer(&m);
 }
 
-/* ---- checkpoints */
+/* ---- checkpoints
+ *
+ * on_sign() judges, keeps, and signs, in this order and in one turn. The signature is made from the
+ * parsed values, never from text of cordond. */
 
 /* One line for each key. Return the length so far, 0: libcrypto failed. */
 static size_t add_line(const struct notary_key *k, const char *text, size_t len, char *lines,
@@ -92,6 +98,7 @@ static size_t add_line(const struct notary_key *k, const char *text, size_t len,
 	return at + tlog_sig_line(&k->public, sig, sizeof(sig), lines + at);
 }
 
+/* Two lines while a former key is there, so that verifiers with either key accept. */
 static void sign(const struct notary_msg *asked)
 {
 	char text[TLOG_CHECKPOINT_MAX], lines[2 * TLOG_SIG_LINE_MAX];
@@ -111,6 +118,7 @@ static void sign(const struct notary_msg *asked)
 	answer(&(struct notary_msg){ .type = NOTARY_SIGNED, .id = asked->id, .lines = lines });
 }
 
+/* For reasons of notary_judge() only. */
 static const char *why_not(enum notary_reason why)
 {
 	switch (why) {
@@ -130,6 +138,7 @@ static const char *why_not(enum notary_reason why)
 	return "";
 }
 
+/* Each path answers once. */
 static void on_sign(const struct notary_msg *m)
 {
 	const struct notary_log *known;
@@ -166,8 +175,12 @@ static void on_sign(const struct notary_msg *m)
 		sign(m);
 }
 
-/* ---- keys */
+/* ---- keys
+ *
+ * Rotation: a new key is made, logs get a checkpoint with both, and cordond retires the former one.
+ */
 
+/* With a former key, its signature over the new key proves the change. */
 static void answer_keys(const struct notary_msg *asked)
 {
 	char present[TLOG_VKEY_MAX], former[TLOG_VKEY_MAX] = "", documents[TLOG_VKEY_MAX];
@@ -195,6 +208,7 @@ static void answer_keys(const struct notary_msg *asked)
 	answer(&m);
 }
 
+/* Only one former key is kept, so the one before it must be retired. */
 static void on_rotate(const struct notary_msg *m)
 {
 	char vkey[TLOG_VKEY_MAX];
@@ -223,6 +237,8 @@ static void on_retire(const struct notary_msg *m)
 
 /* ---- documents: what DSSE signs, "DSSEv1 LEN TYPE LEN BODY" */
 
+/* The body is not understood here. A prefix and a key of its own keep it from passing for a
+ * checkpoint. */
 static void on_attest(const struct notary_msg *asked)
 {
 	static uint8_t text[NOTARY_BODY_MAX + 256];
@@ -246,8 +262,11 @@ static void on_attest(const struct notary_msg *asked)
 	answer(&m);
 }
 
-/* ---- the channel to cordond */
+/* ---- the channel to cordond
+ *
+ * One message, one answer. The channel keeps the order. */
 
+/* -1 ends the channel, and so the process. */
 static int on_message(struct channel *c, const struct channel_got *got, struct err *e)
 {
 	struct notary_msg m;
@@ -269,6 +288,7 @@ static int on_message(struct channel *c, const struct channel_got *got, struct e
 	return 0;
 }
 
+/* The process ends with its channel. */
 static void on_end(struct channel *c, enum channel_end how, const char *why)
 {
 	if (how != CHANNEL_CLOSED)
@@ -325,6 +345,7 @@ static int lock_folder(struct err *e)
 	return err_sys(e, "another cordon-notary has the folder");
 }
 
+/* No file outside of the folder. */
 static int confine_folder(struct err *e)
 {
 	static const uint64_t never = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK |
@@ -356,6 +377,7 @@ static int open_folder(struct err *e)
 			    : notary_keys_make(&notary.keys, NOTARY_FD_DIR, e);
 }
 
+/* System calls are closed last, since the steps before need more of them. */
 static int start(struct err *e)
 {
 	uint8_t sig[TLOG_SIG];

@@ -20,12 +20,15 @@ bool notary_origin_is_valid(const char *name, const char *origin)
 	return digits > 0 && digits <= EPOCH_DIGITS && origin[0] != '0' && origin[digits] == '\0';
 }
 
+/* For a return in one line. */
 static enum notary_verdict refuse(enum notary_reason why, enum notary_reason *ret)
 {
 	*ret = why;
 	return NOTARY_MUST_REFUSE;
 }
 
+/* The checks in order: not smaller, the same if equal, a proof from the remembered size, and a
+ * proof that holds. */
 enum notary_verdict notary_judge(uint64_t size, const struct tlog_hash *root,
 				 const struct notary_msg *m, enum notary_reason *ret_reason)
 {

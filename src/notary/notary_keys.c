@@ -28,7 +28,9 @@ enum {
 #define KEYS_NEW "keys.new"
 #define NODE_BYTES 8
 
-/* ---- one key */
+/* ---- one key
+ *
+ * A key's seed is kept beside libcrypto's own form, because the file is always written whole. */
 
 static void key_clear(struct notary_key *k)
 {
@@ -36,6 +38,7 @@ static void key_clear(struct notary_key *k)
 	explicit_bzero(k, sizeof(*k));
 }
 
+/* On failure k is empty, never half set. */
 static int key_set(struct notary_key *k, const char *name, const uint8_t seed[TLOG_KEY],
 		   struct err *e)
 {
@@ -53,6 +56,7 @@ static int key_set(struct notary_key *k, const char *name, const uint8_t seed[TL
 	return 0;
 }
 
+/* ret is written only on success. */
 int notary_key_sign(const struct notary_key *k, const void *message, size_t len,
 		    uint8_t ret[TLOG_SIG], struct err *e)
 {
@@ -65,8 +69,11 @@ int notary_key_sign(const struct notary_key *k, const void *message, size_t len,
 	return done ? 0 : err_set(e, ERR_SYSTEM, "libcrypto does not sign");
 }
 
-/* ---- the file */
+/* ---- the file
+ *
+ * It is replaced by a rename, so a kill at any moment leaves the old file or the new one. */
 
+/* former NULL: there is none. */
 static int keys_write(const struct notary_keys *k, const uint8_t present[TLOG_KEY],
 		      const uint8_t *former, struct err *e)
 {
@@ -107,6 +114,7 @@ int notary_keys_exist(int dir, struct err *e)
 	return errno == ENOENT ? 0 : err_sys(e, "look for the file of keys");
 }
 
+/* The checksum is compared before any byte is used. */
 static int keys_set(struct notary_keys *k, const uint8_t bytes[FILE_SIZE], struct err *e)
 {
 	uint8_t sum[SHA256_SIZE];
@@ -126,6 +134,7 @@ static int keys_set(struct notary_keys *k, const uint8_t bytes[FILE_SIZE], struc
 	return key_set(&k->former, k->name, bytes + FILE_BEFORE, e);
 }
 
+/* A file that others may read is refused: its keys may be known. */
 int notary_keys_open(struct notary_keys *k, int dir, struct err *e)
 {
 	uint8_t bytes[FILE_SIZE + 1];
@@ -148,6 +157,7 @@ int notary_keys_open(struct notary_keys *k, int dir, struct err *e)
 	return done;
 }
 
+/* The file is read back, so that a new process starts in the way of every later one. */
 int notary_keys_make(struct notary_keys *k, int dir, struct err *e)
 {
 	uint8_t node[NODE_BYTES], seed[TLOG_KEY];
@@ -166,8 +176,11 @@ int notary_keys_make(struct notary_keys *k, int dir, struct err *e)
 	return done < 0 ? -1 : notary_keys_open(k, dir, e);
 }
 
-/* ---- changes: in memory when they are on disk */
+/* ---- changes: in memory when they are on disk
+ *
+ * A failed write leaves both the file and the memory as they were. */
 
+/* The new key signs from here on, the former one beside it. */
 int notary_keys_rotate(struct notary_keys *k, struct err *e)
 {
 	struct notary_key new = { 0 };

@@ -17,8 +17,11 @@ enum { SLOT_TURN = 32, SLOT_SIZE = 40, SLOT_ROOT = 48, SLOT_ORIGIN = 80 };
 
 #define READ_BYTES ((size_t)64 * NOTARY_RECORD)
 
-/* ---- the table of names */
+/* ---- the table of names
+ *
+ * Open addressing in a fixed table, at most a quarter full. */
 
+/* The seed keeps clients from choosing names that collide. */
 static uint64_t state_hash(const struct notary_state *s, const char *origin)
 {
 	uint8_t sum[SHA256_SIZE];
@@ -33,6 +36,7 @@ static uint64_t state_hash(const struct notary_state *s, const char *origin)
 	return name;
 }
 
+/* The place of the name, or the free one where it belongs. */
 static uint32_t *state_place(struct notary_state *s, uint64_t name, const char *origin)
 {
 	for (size_t i = name % NOTARY_TABLE;; i = (i + 1) % NOTARY_TABLE) {
@@ -68,13 +72,16 @@ static struct notary_log *state_new(struct notary_state *s, struct err *e)
 	return &s->logs[s->n];
 }
 
+/* The entry at s->n becomes known. */
 static void state_enter(struct notary_state *s, struct notary_log *l)
 {
 	l->name = state_hash(s, l->origin);
 	*state_place(s, l->name, l->origin) = ++s->n;
 }
 
-/* ---- slots */
+/* ---- slots
+ *
+ * Numbers are little endian, so the file is alike on every machine. */
 
 static void put64(uint8_t *p, uint64_t v)
 {
@@ -91,6 +98,7 @@ static uint64_t get64(const uint8_t *p)
 	return v;
 }
 
+/* The checksum covers everything behind it. */
 static void slot_write(const struct notary_log *l, uint8_t slot[NOTARY_SLOT])
 {
 	memset(slot, 0, NOTARY_SLOT);
@@ -101,6 +109,7 @@ static void slot_write(const struct notary_log *l, uint8_t slot[NOTARY_SLOT])
 	sha256_of(slot + SLOT_TURN, NOTARY_SLOT - SLOT_TURN, slot);
 }
 
+/* False: the slot was never written, or not whole. */
 static bool slot_read(const uint8_t slot[NOTARY_SLOT], struct notary_log *ret)
 {
 	uint8_t sum[SHA256_SIZE];
@@ -146,6 +155,7 @@ static enum record record_read(const uint8_t *bytes, struct notary_log *ret)
 	return RECORD_GOOD;
 }
 
+/* A damaged record keeps its place, as later records are found by theirs. */
 static int state_take(struct notary_state *s, const uint8_t *bytes, bool is_last, struct err *e)
 {
 	struct notary_log *l = state_new(s, e);
@@ -193,6 +203,7 @@ static int state_load(struct notary_state *s, off_t size, struct err *e)
 	return 0;
 }
 
+/* The folder is synced as well, or the file may be gone after a power cut. */
 static int state_make(struct notary_state *s, int dir, struct err *e)
 {
 	uint8_t head[NOTARY_RECORD] = { 0 };
@@ -232,8 +243,11 @@ void notary_state_close(struct notary_state *s)
 	*s = (struct notary_state){ .fd = -1 };
 }
 
-/* ---- changes */
+/* ---- changes
+ *
+ * The disk first, then the memory. No checkpoint is signed before both are done. */
 
+/* A short write counts as a full disk. */
 static int state_write(const struct notary_state *s, const struct notary_log *l, struct err *e)
 {
 	off_t at = ((off_t)l->record + 1) * NOTARY_RECORD + (off_t)l->slot * NOTARY_SLOT;
@@ -251,6 +265,7 @@ static int state_write(const struct notary_state *s, const struct notary_log *l,
 	return 0;
 }
 
+/* A new log's first slot. The other one stays zero. */
 static int state_add(struct notary_state *s, const struct notary_log *from, struct err *e)
 {
 	struct notary_log *l;
@@ -276,6 +291,7 @@ static int state_add(struct notary_state *s, const struct notary_log *from, stru
 	return 0;
 }
 
+/* The slot with the older values is overwritten. */
 int notary_state_put(struct notary_state *s, const char *origin, uint64_t size,
 		     const struct tlog_hash *root, struct err *e)
 {

@@ -5,6 +5,7 @@
 
 #include "lib/base/str.h"
 
+/* Bounds of one server's texts, and of the nesting. */
 #define COMMAND_MAX (32U << 10)
 #define ENV_MAX (128U << 10)
 #define DEPTH_MAX 16
@@ -35,6 +36,7 @@ static void put_quoted(struct buf *to, const char *word)
 	buf_put(to, "'", 1);
 }
 
+/* Each word is quoted for the shell, with a space in front. */
 static int read_words(struct json_value array, struct buf *ret, struct err *e)
 {
 	struct json_value none, v;
@@ -73,6 +75,7 @@ static int read_run(struct json_value v, struct gateway_entry *entry, struct err
 	return args.kind == JSON_READ_ARRAY ? read_words(args, &entry->run, e) : 0;
 }
 
+/* Every other byte is allowed, as execve() allows it. */
 static bool is_env_name(const char *name, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -82,6 +85,7 @@ static bool is_env_name(const char *name, size_t n)
 	return n > 0;
 }
 
+/* Appends "NAME=value" and a NUL for each. */
 static int read_env(struct json_value object, struct buf *ret, struct err *e)
 {
 	struct json_value name, v;
@@ -101,6 +105,7 @@ static int read_env(struct json_value object, struct buf *ret, struct err *e)
 	return 0;
 }
 
+/* Members that are unknown here are ignored. */
 static int read_settings(struct json_value v, struct gateway_entry *entry, struct err *e)
 {
 	struct json_value install = json_read_member(v, "installCmd");
@@ -120,6 +125,7 @@ static int read_settings(struct json_value v, struct gateway_entry *entry, struc
 	return cwd.kind == JSON_READ_NONE ? 0 : read_text(cwd, "cwd", &entry->cwd, e);
 }
 
+/* Two names with one slash. Neither can be an option or a hidden folder. */
 static bool is_repository(const char *text)
 {
 	const char *slash = strchr(text, '/');
@@ -148,6 +154,7 @@ static void set_name(struct gateway_entry *entry, const char *text)
 	entry->name[n] = '\0';
 }
 
+/* The name says which of the two forms the server has. */
 static int read_name(const char *name, struct json_value v, struct gateway_entry *entry,
 		     struct err *e)
 {
@@ -173,6 +180,7 @@ static int read_name(const char *name, struct json_value v, struct gateway_entry
 	return 0;
 }
 
+/* The entry counts at once, so that gateway_config_release() frees it after a failure as well. */
 static int read_entry(struct json_value name, struct json_value v, struct gateway_config *c,
 		      struct err *e)
 {
@@ -199,6 +207,7 @@ static int read_entry(struct json_value name, struct json_value v, struct gatewa
 	return done;
 }
 
+/* The first mistake ends the reading. */
 int gateway_config_read(const char *text, size_t len, struct gateway_config *ret, struct err *e)
 {
 	struct json_value all, name, v;

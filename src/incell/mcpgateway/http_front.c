@@ -24,8 +24,10 @@
 #define KEEPALIVE_NS (15000 * CLOCK_MS)
 #define EVENTS_MAX (1U << 20) /* of notifications that a client does not read */
 
+/* Reading a request, waiting for its answer, or sending the answer as events. */
 enum http_front_conn_state { CONN_READING, CONN_WAITING, CONN_STREAMING };
 
+/* One for the process. */
 struct http_front {
 	struct loop *loop;
 	struct front *front;
@@ -35,6 +37,7 @@ struct http_front {
 	unsigned nconns;
 };
 
+/* One connection. The timer ends it when idle, and keeps a stream alive. The task frees it. */
 struct http_front_conn {
 	struct http_front *owner;
 	int fd;
@@ -71,6 +74,7 @@ static void end_conn(struct http_front_conn *c)
 	loop_defer(c->owner->loop, &c->task);
 }
 
+/* Also chooses the events that epoll is to report. */
 static void http_front_flush(struct http_front_conn *c)
 {
 	if (!c->gone && out_send(c->fd, &c->out) < 0) {
@@ -83,13 +87,18 @@ static void http_front_flush(struct http_front_conn *c)
 		    (c->in.len < IN_MAX ? EPOLLIN : 0) | (c->out.len > 0 ? EPOLLOUT : 0));
 }
 
+/* Replaces the time that was set before. */
 static void set_timer(struct http_front_conn *c, uint64_t ns)
 {
 	loop_timer_set(c->owner->loop, &c->timer, loop_now_ns(c->owner->loop) + ns);
 }
 
-/* ---- answers */
+/* ---- answers
+ *
+ * An answer goes into out. next_request() follows each one, so that requests of one connection are
+ * handled one after the other. */
 
+/* length NULL: the body comes in chunks. */
 static void put_head(struct http_front_conn *c, int status, const char *type, const size_t *length)
 {
 	struct http1_write w;
@@ -125,6 +134,7 @@ static void put_chunk(struct http_front_conn *c, const void *bytes, size_t n)
 	buf_put_text(&c->out, CHUNK_TAIL);
 }
 
+/* Safe if it has begun. */
 static void begin_stream(struct http_front_conn *c)
 {
 	if (c->state == CONN_STREAMING)
@@ -133,6 +143,7 @@ static void begin_stream(struct http_front_conn *c)
 	put_head(c, 200, "text/event-stream", NULL);
 }
 
+/* An event that cannot be written ends the connection after the bytes before it. */
 static void put_event(struct http_front_conn *c, const char *json, size_t n)
 {
 	struct buf event = BUF_INIT(FRONT_ANSWER_MAX + 1024);
@@ -170,6 +181,7 @@ static void answer_text(struct http_front_conn *c, int status, const char *text)
 	answer_plain(c, status, "text/plain", text, strlen(text));
 }
 
+/* front calls this once for each request that was not dropped. */
 static void on_answer(struct front_sink *s, int status, const char *json, size_t n)
 {
 	struct http_front_conn *c = s->arg;
@@ -184,6 +196,7 @@ static void on_answer(struct front_sink *s, int status, const char *json, size_t
 	next_request(c);
 }
 
+/* Notifications are dropped while the client does not read. */
 static void on_event(struct front_sink *s, const char *json, size_t n)
 {
 	struct http_front_conn *c = s->arg;
@@ -196,7 +209,10 @@ static void on_event(struct front_sink *s, const char *json, size_t n)
 	http_front_flush(c);
 }
 
-/* ---- requests */
+/* ---- requests
+ *
+ * read_request() waits for the head and the body, http_front_admit() checks the token, and
+ * on_request() passes the body on. */
 
 /* Take the same time whether few or many characters are right. */
 static bool is_token(const char *token, struct http1_span value)
@@ -212,6 +228,7 @@ static bool is_token(const char *token, struct http1_span value)
 	return differs == 0;
 }
 
+/* The answer may come before this returns. */
 static void on_request(struct http_front_conn *c, const struct http1_request *r)
 {
 	struct mcp_http head = { r->method, r->headers, r->headers_n };
@@ -265,6 +282,7 @@ static int take_body(struct http_front_conn *c, const struct http1_request *r, s
 	}
 }
 
+/* The rest of the input is not trusted, so the connection ends. */
 static void http_front_refuse(struct http_front_conn *c, int status, const char *words)
 {
 	c->close = true;
@@ -287,6 +305,7 @@ static bool http_front_admit(struct http_front_conn *c, const struct http1_reque
 	return false;
 }
 
+/* Called with each new input, until a whole request is there. */
 static void read_request(struct http_front_conn *c)
 {
 	struct http1_fault fault;
@@ -323,8 +342,11 @@ static void read_request(struct http_front_conn *c)
 	c->scanned = 0;
 }
 
-/* ---- the connection */
+/* ---- the connection
+ *
+ * One read in each turn of the loop. */
 
+/* Runs after the callbacks of the turn. */
 static void on_task(struct loop_task *t)
 {
 	struct http_front_conn *c = t->arg;
@@ -335,6 +357,7 @@ static void on_task(struct loop_task *t)
 		read_request(c);
 }
 
+/* An idle connection ends. A slow answer becomes a stream, which is kept alive. */
 static void on_timer(struct loop_timer *t)
 {
 	struct http_front_conn *c = t->arg;
@@ -349,6 +372,7 @@ static void on_timer(struct loop_timer *t)
 	http_front_flush(c);
 }
 
+/* Input is read in every state, up to IN_MAX. */
 static void on_conn_ready(struct loop_fd *f, uint32_t events)
 {
 	struct http_front_conn *c = f->arg;
@@ -375,6 +399,7 @@ static void on_conn_ready(struct loop_fd *f, uint32_t events)
 		http_front_flush(c);
 }
 
+/* Connections beyond the bound are closed at once. */
 static void new_conn(struct http_front *h, int fd)
 {
 	struct http_front_conn *c = calloc(1, sizeof(*c));
@@ -408,6 +433,7 @@ static void on_listener_ready(struct loop_fd *f, uint32_t events)
 		new_conn(h, fd);
 }
 
+/* Both families on one socket if the cell has IPv6, otherwise IPv4. */
 static int listen_on(uint16_t port, struct err *e)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(port) };

@@ -20,6 +20,7 @@
 #define ANSWERS_MAX (2U << 20)
 #define READ_SIZE 65536
 
+/* One for the process. */
 struct line_front {
 	struct loop *loop;
 	struct front *front;
@@ -32,12 +33,14 @@ struct line_front {
 
 struct line_front_conn;
 
+/* A request whose answer has not come. Freed with its answer or its connection. */
 struct line_front_request {
 	struct line_front_request *next, **link;
 	struct line_front_conn *conn;
 	struct front_sink sink;
 };
 
+/* One connection. Many requests may be in progress on it. */
 struct line_front_conn {
 	struct line_front_conn *next, **link;
 	struct line_front *owner;
@@ -52,6 +55,7 @@ struct line_front_conn {
 	unsigned nrequests;
 };
 
+/* The front has forgotten it already. */
 static void free_request(struct line_front_request *r)
 {
 	LIST_REMOVE(r);
@@ -70,6 +74,7 @@ static void pause_servers(struct line_front *l)
 		server_pause(&l->front->servers[i], full);
 }
 
+/* The end of a connection cancels its calls. */
 static void on_task(struct loop_task *t)
 {
 	struct line_front_conn *c = t->arg;
@@ -88,6 +93,7 @@ static void on_task(struct loop_task *t)
 	free(c);
 }
 
+/* Freed from the loop, since the caller may be one of its callbacks. */
 static void end_conn(struct line_front_conn *c)
 {
 	c->gone = true;
@@ -102,6 +108,7 @@ static void line_front_flush(struct line_front_conn *c)
 	pause_servers(c->owner);
 }
 
+/* Nothing is sent for an answer without a body. */
 static void put_line(struct line_front_conn *c, const char *json, size_t n)
 {
 	struct err e;
@@ -114,6 +121,7 @@ static void put_line(struct line_front_conn *c, const char *json, size_t n)
 		line_front_flush(c);
 }
 
+/* Lines have no status. */
 static void on_answer(struct front_sink *s, int status, const char *json, size_t n)
 {
 	struct line_front_request *r = s->arg;
@@ -172,6 +180,7 @@ static void on_greeting(struct line_front_conn *c, const char *line, size_t n)
 	}
 }
 
+/* A client with too many requests loses its connection. */
 static void on_line(struct line_front_conn *c, const char *line, size_t n)
 {
 	struct line_front_request *r;
@@ -194,6 +203,7 @@ static void on_line(struct line_front_conn *c, const char *line, size_t n)
 	front_line(c->owner->front, &r->sink, &c->legacy, line, n);
 }
 
+/* The rest of an incomplete line stays in the buffer. */
 static void read_lines(struct line_front_conn *c)
 {
 	size_t at = 0;
@@ -214,6 +224,7 @@ static void read_lines(struct line_front_conn *c)
 		buf_release(&c->in);
 }
 
+/* A line longer than the buffer ends the connection. */
 static void on_conn_ready(struct loop_fd *f, uint32_t events)
 {
 	struct line_front_conn *c = f->arg;
@@ -236,6 +247,7 @@ static void on_conn_ready(struct loop_fd *f, uint32_t events)
 
 static struct line_front h = { .fd = -1 };
 
+/* Nothing is sent before the client has sent its greeting. */
 static void on_listener_ready(struct loop_fd *f, uint32_t events)
 {
 	int fd = accept4(h.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

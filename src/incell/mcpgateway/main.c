@@ -32,6 +32,7 @@
 #define WORDS_MAX 4096
 #define GOOD "+" /* instead of a failure */
 
+/* The first process: the end of the pipe is the outcome. */
 static void NORETURN wait_for_outcome(int fd)
 {
 	char words[WORDS_MAX];
@@ -122,6 +123,7 @@ static void daemon_report(int fd, const char *failure)
 #define TOKEN_PATH TOKEN_FOLDER "/.token"
 #define TOKEN_VAR "GATEWAY_ACCESS_TOKEN"
 
+/* The whole process. token: it serves HTTP. link: it serves lines. */
 struct mcp_gateway {
 	struct loop *loop;
 	struct gateway_config config;
@@ -134,6 +136,7 @@ struct mcp_gateway {
 	bool serves;	   /* lines: connections are accepted */
 };
 
+/* NULL: it is not set. */
 static const char *find_var(const char *name)
 {
 	size_t n = strlen(name);
@@ -145,6 +148,7 @@ static const char *find_var(const char *name)
 	return NULL;
 }
 
+/* Servers are stopped, and the words reach the caller of this program. */
 static void NORETURN give_up(struct mcp_gateway *g, const char *words)
 {
 	for (size_t i = 0; g->servers != NULL && i < g->config.n; i++)
@@ -197,6 +201,7 @@ static void begin_service(struct mcp_gateway *g)
 	log_info("ready", "servers=%zu", g->config.n);
 }
 
+/* A server that ended after its first list still counts. */
 static void check_ready(struct mcp_gateway *g)
 {
 	for (size_t i = 0; i < g->config.n; i++) {
@@ -206,6 +211,7 @@ static void check_ready(struct mcp_gateway *g)
 	begin_service(g);
 }
 
+/* stdio_server.c calls this with each new list. */
 static void on_tools(struct stdio_server *s)
 {
 	struct mcp_gateway *g = s->owner.arg;
@@ -231,6 +237,7 @@ static void on_ended(struct stdio_server *s, const char *why)
 	give_up(g, words);
 }
 
+/* Also cuts the log when it has grown too long. */
 static void on_second(struct loop_timer *t)
 {
 	struct mcp_gateway *g = t->arg;
@@ -243,6 +250,7 @@ static void on_second(struct loop_timer *t)
 	loop_timer_set(g->loop, t, loop_now_ns(g->loop) + 1000 * CLOCK_MS);
 }
 
+/* All are started at once. The front borrows them. */
 static void start_servers(struct mcp_gateway *g)
 {
 	struct server_owner owner = { on_tools, on_ended, g };
@@ -259,6 +267,7 @@ static void start_servers(struct mcp_gateway *g)
 		server_start(&g->servers[i]);
 }
 
+/* The port for lines is taken before any program runs. */
 static int mcpgateway_run(struct mcp_gateway *g, struct err *e)
 {
 	g->loop = loop_new(e);
@@ -273,6 +282,7 @@ static int mcpgateway_run(struct mcp_gateway *g, struct err *e)
 	return loop_run(g->loop, e);
 }
 
+/* text is wiped after it was read. */
 static int mcpgateway_start(struct mcp_gateway *g, bool lines, char *text, struct err *e)
 {
 	if (gateway_config_read(text, strlen(text), &g->config, e) < 0)

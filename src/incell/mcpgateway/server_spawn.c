@@ -30,6 +30,7 @@ static const char script[] = "set -e\n"
 			     "if [ -n \"$3\" ]; then /bin/sh -c \"$3\" >&2 </dev/null; fi\n"
 			     "exec /bin/sh -c \"$4\"\n";
 
+/* Variables that the program does not get from the gateway. */
 static const char *const own[] = { "GATEWAY_ACCESS_TOKEN=", (LINK_TOKEN_VAR "="),
 				   "HOME=", "USER=", "LOGNAME=" };
 
@@ -42,6 +43,7 @@ static bool is_own(const char *var)
 	return false;
 }
 
+/* Both are "NAME=value". */
 static bool has_name_of(const char *var, const char *other)
 {
 	size_t n = strcspn(var, "=") + 1;
@@ -49,6 +51,7 @@ static bool has_name_of(const char *var, const char *other)
 	return strncmp(var, other, n) == 0;
 }
 
+/* Does the entry's environment have the variable? */
 static bool is_replaced(const struct buf *env, const char *var)
 {
 	const char *at = (const char *)env->data, *end = at + env->len;
@@ -85,6 +88,7 @@ struct account {
 	char name[64], home[256];
 };
 
+/* Without root's rights: the gateway's own user. */
 static int find_account(struct account *ret, struct err *e)
 {
 	const struct passwd *found;
@@ -114,6 +118,7 @@ void server_spawn_lock(void)
 	locked = true;
 }
 
+/* Groups first: after setuid() they cannot be changed. */
 static int server_spawn_become(const struct account *a)
 {
 	if (locked && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -123,6 +128,7 @@ static int server_spawn_become(const struct account *a)
 	return initgroups(a->name, a->gid) < 0 || setgid(a->gid) < 0 || setuid(a->uid) < 0 ? -1 : 0;
 }
 
+/* After fork(). Exit code 126: the program could not be prepared, 127: there is no shell. */
 static void NORETURN run_child(const struct gateway_entry *entry, bool install,
 			       const struct account *a, const int fds[3])
 {
@@ -168,12 +174,14 @@ static int make_end_pipe(int ret[2])
 	return self >= 0 || errno != ENOSYS ? 0 : pipe2(ret, O_CLOEXEC);
 }
 
+/* The descriptor stays open over execve(). */
 static void keep_open(int fd)
 {
 	if (fd >= 0 && fcntl(fd, F_SETFD, 0) < 0)
 		_exit(126);
 }
 
+/* On failure nothing was started, and all pipes are closed. */
 int server_spawn(const struct gateway_entry *entry, bool install, struct server_pipes *ret,
 		 struct err *e)
 {

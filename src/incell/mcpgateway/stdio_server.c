@@ -15,6 +15,7 @@
 
 #define LOG_BURST 20
 
+/* The last bytes in order. Older ones are moved out. */
 static void stdio_server_keep(struct server_words *w, const char *bytes, size_t n)
 {
 	size_t room;
@@ -119,6 +120,7 @@ static void close_one(struct stdio_server *s, struct loop_fd *ready, int *fd)
 	*fd = -1;
 }
 
+/* Safe for descriptors that are closed already. */
 static void close_all(struct stdio_server *s)
 {
 	close_one(s, &s->pid_ready, &s->pidfd);
@@ -127,6 +129,7 @@ static void close_all(struct stdio_server *s)
 	close_one(s, &s->err_ready, &s->err);
 }
 
+/* The group first, then the program itself, should it have left the group. */
 void server_stop(struct stdio_server *s, const char *why)
 {
 	loop_timer_cancel(s->loop, &s->again);
@@ -141,6 +144,7 @@ void server_stop(struct stdio_server *s, const char *why)
 	peer_lost(&s->peer, why);
 }
 
+/* The wait doubles with each failure. */
 static void start_later(struct stdio_server *s)
 {
 	uint64_t ms = (uint64_t)AGAIN_MS << (s->failures < 5 ? s->failures : 5);
@@ -190,6 +194,7 @@ static void stdio_server_end(struct stdio_server *s, const char *why)
 	s->owner.on_ended(s, e.msg);
 }
 
+/* The program is not reaped here: server_stop() does that. */
 static void describe_exit(pid_t pid, char *ret, size_t cap)
 {
 	siginfo_t i = { 0 };
@@ -211,8 +216,11 @@ static void on_exit_ready(struct loop_fd *f, uint32_t events)
 	stdio_server_end(s, why);
 }
 
-/* ---- its output */
+/* ---- its output
+ *
+ * Lines of the protocol go to the peer, standard error to the log. */
 
+/* One read in each turn. */
 static void on_out_ready(struct loop_fd *f, uint32_t events)
 {
 	struct stdio_server *s = f->arg;
@@ -234,6 +242,7 @@ static void on_out_ready(struct loop_fd *f, uint32_t events)
 		server_flush(s);
 }
 
+/* A server without a program keeps the mark for its next one. */
 void server_pause(struct stdio_server *s, bool pause)
 {
 	s->paused = pause;
@@ -250,7 +259,9 @@ static void on_err_ready(struct loop_fd *f, uint32_t events)
 	}
 }
 
-/* ---- its input */
+/* ---- its input
+ *
+ * The peer's messages, as fast as the program reads them. */
 
 void server_flush(struct stdio_server *s)
 {
@@ -272,8 +283,11 @@ static void on_in_ready(struct loop_fd *f, uint32_t events)
 		close_one(f->arg, f, &((struct stdio_server *)f->arg)->in);
 }
 
-/* ---- start */
+/* ---- start
+ *
+ * server_start() also follows each end, after a while. */
 
+/* The descriptors are the server's from here on, also on failure. */
 static int stdio_server_watch(struct stdio_server *s, const struct server_pipes *p, struct err *e)
 {
 	s->pid = p->pid;
@@ -290,6 +304,7 @@ static int stdio_server_watch(struct stdio_server *s, const struct server_pipes 
 		       : 0;
 }
 
+/* The install command runs only until the server has worked once. */
 void server_start(struct stdio_server *s)
 {
 	struct server_pipes pipes;
@@ -306,6 +321,7 @@ void server_start(struct stdio_server *s)
 	server_flush(s);
 }
 
+/* Either the time for a new start, or the grace for an exit that has not been reported. */
 static void on_again(struct loop_timer *t)
 {
 	struct stdio_server *s = t->arg;
