@@ -27,8 +27,8 @@ WHITEOUT = "whiteout"
 class Stack:
     """A folder with layers, unpacked one above the other."""
 
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="cordon-unpack-")
+    def __init__(self, within=None):
+        self.folder = tempfile.mkdtemp(prefix="cordon-unpack-", dir=within)
         self.tops = []
 
     def __enter__(self):
@@ -354,6 +354,21 @@ def names_and_links_at_their_bounds():
         s.refuse(zstd(archive(member("z", b"1" * 5000)), window + 1), "zstd")
 
 
+def times_of_directories_at_their_bound():
+    """64 MiB of paths and times are kept, for directories in which later members make files. The next one has the time of its file."""
+    above = ["d" * 250] * 15
+    deep = "/".join(above)
+    parts = [16 + len("/".join(above[: i + 1])) + 1 for i in range(15)]  # a time and a path with its NUL
+    most = ((64 << 20) - sum(parts)) // (16 + len(deep) + len("/00000") + 1)
+    with Stack("/dev/shm" if os.path.isdir("/dev/shm") else None) as s:  # many small directories
+        top, said = s.run(archive(*[directory("/".join(above[: i + 1])) for i in range(15)],
+                                  *[directory(f"{deep}/{i:05}") for i in range(most + 1)],
+                                  *[member(f"{deep}/{i:05}/f", b"1") for i in (0, most - 1, most)], form=tarfile.GNU_FORMAT))
+        check(said.startswith("ok "), said)
+        set_ = [os.stat(os.path.join(top, deep, f"{i:05}")).st_mtime == 1000 for i in (0, most - 1, most)]
+        equal(set_, [True, True, False])
+
+
 def what_follows_the_end_is_hashed():
     with Stack() as s:
         data = archive(member("a", b"1")) + b"\0" * 5000 + b"anything"
@@ -438,7 +453,7 @@ def umoci_makes_the_same():
 TESTS = [whiteouts_become_devices, opaque_directories_hide_each_name, whiteout_and_entry_of_one_name,
          files_and_directories_replace_each_other, three_layers, links_of_lower_layers_are_followed_inside,
          links_lead_out_of_nowhere, hard_links, attributes, times_before_1970, lists_of_rights, kinds, whole_root_file_systems_hide_nothing, sparse_files,
-         hostile_archives_are_refused, limits_of_an_order, names_and_links_at_their_bounds, what_follows_the_end_is_hashed, umoci_makes_the_same]
+         hostile_archives_are_refused, limits_of_an_order, names_and_links_at_their_bounds, times_of_directories_at_their_bound, what_follows_the_end_is_hashed, umoci_makes_the_same]
 
 
 if __name__ == "__main__":
