@@ -30,6 +30,7 @@ static struct http1_span key_of(const struct http1_request *q)
 	return bearer;
 }
 
+/* With TENANT_EITHER one of the scopes is enough. */
 int auth_check_scope(const struct request *r, unsigned scope, struct err *e)
 {
 	unsigned have = r->scopes & scope;
@@ -44,6 +45,7 @@ int auth_check_scope(const struct request *r, unsigned scope, struct err *e)
 							: "read");
 }
 
+/* On success the request belongs to the key's tenant, and its connection counts for it. */
 int auth_check(struct request *r, unsigned scope, struct err *e)
 {
 	struct http1_span key = key_of(exchange_request(r->x));
@@ -68,11 +70,13 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 	return auth_check_scope(r, scope, e);
 }
 
+/* False as well for requests that came without a key. */
 bool auth_only_reads(const struct request *r)
 {
 	return r->grant.key_id[0] != '\0' && (r->scopes & TENANT_SESSIONS) == 0;
 }
 
+/* A narrow key must not make a wider one, nor change the rules that keep it narrow. */
 int auth_check_unlimited(struct request *r, struct err *e)
 {
 	struct store_allow own;
@@ -96,6 +100,7 @@ bool auth_may_change_templates(struct request *r)
 	return false;
 }
 
+/* Sessions of builds are for keys that may change templates. */
 bool auth_may_use_session(struct request *r)
 {
 	const struct session *s =

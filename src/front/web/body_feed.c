@@ -1,12 +1,15 @@
 #include "front/web/body_feed.h"
 
+/* Bytes that are dropped after a failure before the answer is sent in any case. */
 #define DROP_MAX (64U << 20)
 
+/* Called once: when both ends are there, or after DROP_MAX. */
 static void body_feed_answer(struct body_feed *f, struct request *r)
 {
 	f->answer(r, f->failed ? &f->why : NULL);
 }
 
+/* After the taker's end the body is dropped. */
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
@@ -22,6 +25,7 @@ static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 	return len;
 }
 
+/* ok false: the body did not come whole. */
 static void on_end(struct exchange *x, bool ok)
 {
 	struct request *r = request_of(x);
@@ -46,6 +50,7 @@ void body_feed_start(struct body_feed *f, struct request *r, uint64_t max)
 	exchange_read_body(r->x, max, on_data, on_end);
 }
 
+/* The end may need room, too. */
 void body_feed_on_room(void *arg)
 {
 	struct request *r = arg;
@@ -57,6 +62,7 @@ void body_feed_on_room(void *arg)
 		exchange_resume_body(r->x);
 }
 
+/* The answer waits for the body's end. */
 void body_feed_over(struct request *r, const struct err *e)
 {
 	struct body_feed *f = r->state;

@@ -6,8 +6,12 @@
 #include "front/web/reply.h"
 #include "lib/base/str.h"
 
-/* ---- archives of a build */
+/* ---- archives of a build
+ *
+ * body_feed passes the body to build_upload_put(). Each function below hands one of its calls on.
+ */
 
+/* upload NULL: dropped, or never begun. */
 struct receiving {
 	struct body_feed body; /* first */
 	struct build_upload *upload;
@@ -45,6 +49,7 @@ static bool build_receive_end(struct request *r)
 	return build_upload_end(v->upload);
 }
 
+/* An archive that was cut is not kept. */
 static void build_receive_cut(struct request *r)
 {
 	struct receiving *v = r->state;
@@ -54,6 +59,7 @@ static void build_receive_cut(struct request *r)
 	v->upload = NULL;
 }
 
+/* Each failure is answered here or by body_feed. */
 static void build_receive_begin(struct request *r, const char *tenant, const char *template_id,
 				const char *hash, int status)
 {
@@ -86,7 +92,9 @@ void build_receive(struct request *r, const char *tenant, const char *template_i
 		build_receive_begin(r, tenant, template_id, hash, status);
 }
 
-/* ---- requests for a build */
+/* ---- requests for a build
+ *
+ * Both interfaces read the body by their own function and share the rest. */
 
 void build_ask_tags(struct json_members *m, struct build_ask *ask)
 {

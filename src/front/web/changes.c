@@ -8,6 +8,7 @@
 #include "front/web/routes.h"
 #include "lib/base/own.h"
 
+/* Bytes of one record. */
 #define RECORD_MAX (300U << 10)
 #define KEPT_PIECE (8U << 10) /* of a kept list, read in one piece of work */
 
@@ -29,6 +30,7 @@ void changes_release(struct changes *l)
 	buf_release(&l->record);
 }
 
+/* A whole record. The last one of a list is of kind E. */
 static void changes_show(struct changes *l, const char *text)
 {
 	struct diff_record c;
@@ -42,6 +44,7 @@ static void changes_show(struct changes *l, const char *text)
 		l->on_change(l, &c);
 }
 
+/* Records end in a NUL. The beginning of one waits for its rest. */
 static void changes_add(struct changes *l, const uint8_t *bytes, size_t len)
 {
 	while (len > 0 && !l->failed) {
@@ -77,6 +80,7 @@ static void cut_short(struct changes *l, const struct err *why)
 	l->on_end(l, &e);
 }
 
+/* The reader in the cell has ended, well or not. */
 static void on_done(struct session_diff *sd, const struct err *e)
 {
 	struct changes *l = sd->arg;
@@ -106,6 +110,7 @@ void changes_start(struct changes *l, struct request *r, struct session *s)
 	session_diff(s, &l->diff);
 }
 
+/* on_end() may free the list. */
 static void kept_end(struct changes *l, const struct err *e)
 {
 	struct err why = { 0 };
@@ -140,6 +145,7 @@ static bool on_kept_piece(struct job *job)
 	return false;
 }
 
+/* A list that cannot be opened is reported at once. */
 static void read_kept(struct changes *l, const struct store_session *row)
 {
 	struct err e = { 0 };
@@ -159,6 +165,7 @@ static void read_kept(struct changes *l, const struct store_session *row)
 	core_job_add(l->r->core, l->r->tenant, &k->job);
 }
 
+/* A live session is read from its cell, even if it will keep a list. */
 bool changes_read_kept(struct changes *l, struct request *r)
 {
 	struct store_session row = { 0 };

@@ -7,7 +7,9 @@
 #include "daemon/session/session_service.h"
 #include "lib/base/log.h"
 
-/* ---- code */
+/* ---- code
+ *
+ * Code runs by the session's interpreter, which is started if need be. */
 
 int code_begin(struct request *r, struct session *session, struct spec_exec *s, struct err *e)
 {
@@ -27,6 +29,7 @@ int code_begin(struct request *r, struct session *session, struct spec_exec *s, 
 
 static size_t waiting;
 
+/* Owns itself: it outlives the request that made it. */
 struct feeder {
 	struct execution *x; /* stays valid while it is followed */
 	struct execution_follower follower;
@@ -35,6 +38,7 @@ struct feeder {
 	size_t len, given;
 };
 
+/* f is gone when this returns. */
 static void stdin_feeder_stop(struct feeder *f)
 {
 	completion_cancel(&f->wait);
@@ -54,6 +58,7 @@ static void end_program(struct execution *x)
 	IGNORED(execution_signal(x, SIGKILL, &e), "then it has ended");
 }
 
+/* Writes until the pipe is full or all is written. Then the input is closed. */
 static void stdin_feeder_feed(struct feeder *f)
 {
 	struct err e;
@@ -77,6 +82,7 @@ static void stdin_feeder_feed(struct feeder *f)
 	stdin_feeder_stop(f);
 }
 
+/* e: the execution has ended. */
 static void on_room(struct completion *w, const struct err *e)
 {
 	if (e != NULL)
@@ -93,6 +99,7 @@ static void on_more(struct execution_follower *f)
 		stdin_feeder_stop(feeder);
 }
 
+/* Before the execution is started, so that nothing has to be undone. */
 int stdin_feeder_check(size_t len, struct err *e)
 {
 	if (len <= WAITING_MAX - waiting)
@@ -102,6 +109,7 @@ int stdin_feeder_check(size_t len, struct err *e)
 			      waiting >> 20);
 }
 
+/* bytes are taken over on success only. */
 int stdin_feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct err *e)
 {
 	struct feeder *f = calloc(1, sizeof(*f));

@@ -15,6 +15,8 @@
 #define FILE_AUDIT_PATH_MAX 512 /* bytes of a path in a record */
 #define HASHED "... sha256:"
 
+/* Built-ins whose calls are on record: the type, if content passes, and if there is a second path.
+ */
 static const struct {
 	const char *builtin, *type;
 	bool has_content, has_target;
@@ -55,6 +57,7 @@ static char *copy_path(const struct session *s, const char *path)
 	return copy;
 }
 
+/* Calls of other built-ins leave f empty, and the functions below do nothing. */
 void file_audit_begin(struct file_audit *f, const struct session *s, const char *const *argv,
 		      unsigned argc)
 {
@@ -78,6 +81,7 @@ void file_audit_begin(struct file_audit *f, const struct session *s, const char 
 	}
 }
 
+/* Bytes in the order in which they pass, in either direction. */
 void file_audit_add(struct file_audit *f, const void *bytes, size_t n)
 {
 	if (f->type == NULL || !f->has_content)
@@ -86,6 +90,7 @@ void file_audit_add(struct file_audit *f, const void *bytes, size_t n)
 	f->bytes += n;
 }
 
+/* Paths and the hash are sealed: they can be erased later. */
 static int file_audit_append(struct file_audit *f, struct request *r, const char *how,
 			     struct err *e)
 {
@@ -109,6 +114,7 @@ static int file_audit_append(struct file_audit *f, struct request *r, const char
 				  f->bytes, e);
 }
 
+/* Repeatable. Only the first call writes. */
 void file_audit_end(struct file_audit *f, struct request *r, const char *how)
 {
 	struct err e = { 0 };
@@ -122,6 +128,7 @@ void file_audit_end(struct file_audit *f, struct request *r, const char *how)
 	f->path = f->to = NULL;
 }
 
+/* Written before the operation, so a failure to write refuses it. */
 int file_audit_volume(struct request *r, const struct store_volume *v, const char *op,
 		      const char *path, struct err *e)
 {

@@ -16,6 +16,7 @@ struct file_call_state {
 	struct upload upload;
 };
 
+/* The exchange knows the request, and the request its state. */
 static struct upload *upload_of(const struct exchange *x)
 {
 	struct file_call_state *s = request_of(x)->state;
@@ -23,6 +24,7 @@ static struct upload *upload_of(const struct exchange *x)
 	return &s->upload;
 }
 
+/* Once: later calls find no function. */
 static void upload_answer(struct upload *u)
 {
 	void (*on_finished)(struct file_call * c) = u->on_finished;
@@ -32,6 +34,7 @@ static void upload_answer(struct upload *u)
 		on_finished(u->out.call);
 }
 
+/* Returns the bytes that were taken. upload_room() asks for the rest. */
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct upload *u = upload_of(x);
@@ -71,6 +74,7 @@ void upload_start(struct upload *u, struct file_call *c, uint64_t max)
 	exchange_read_body(c->r->x, max, on_data, on_body_end);
 }
 
+/* The built-in has read some of its input. */
 void upload_room(struct upload *u)
 {
 	if (chunk_writer_room(&u->out) && u->reading)
@@ -86,13 +90,16 @@ void upload_finish(struct upload *u, void (*on_finished)(struct file_call *c))
 		exchange_resume_body(u->out.call->r->x);
 }
 
-/* ---- content in chunks */
+/* ---- content in chunks
+ *
+ * Each chunk has a head with its length. An empty chunk says that the content is complete. */
 
 void chunk_writer_init(struct chunk_writer *k, struct file_call *c, uint64_t known)
 {
 	*k = (struct chunk_writer){ .call = c, .known = known };
 }
 
+/* False: there is no room, and the room event follows. */
 static bool send_head(struct chunk_writer *k)
 {
 	while (k->head_left > 0) {
@@ -106,6 +113,7 @@ static bool send_head(struct chunk_writer *k)
 	return true;
 }
 
+/* len 0: the last one. */
 static void begin_chunk(struct chunk_writer *k, uint64_t len)
 {
 	k->chunk_left = len < FILE_MSG_CHUNK_MAX ? len : FILE_MSG_CHUNK_MAX;
@@ -139,6 +147,7 @@ size_t chunk_writer_put(struct chunk_writer *k, const uint8_t *data, size_t len)
 	return done;
 }
 
+/* Called again by chunk_writer_room() until the last head is written. */
 static void chunk_writer_finish(struct chunk_writer *k)
 {
 	if (k->call->op == NULL || !send_head(k))
@@ -166,6 +175,7 @@ bool chunk_writer_room(struct chunk_writer *k)
 	return false;
 }
 
+/* The first failure is the one reported. */
 static void file_call_fail(struct file_call *c, const struct err *e)
 {
 	if (c->failed)
@@ -174,6 +184,7 @@ static void file_call_fail(struct file_call *c, const struct err *e)
 	c->why = *e;
 }
 
+/* DATA announces raw bytes, once in a call. */
 static int take_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	if (m->kind == FILE_MSG_ERROR) {
@@ -211,6 +222,7 @@ static size_t next_record(struct file_call *c, const uint8_t *data, size_t len)
 	return (size_t)n;
 }
 
+/* Bytes outside of records. on_raw takes as many as it can. */
 static size_t take_raw(struct file_call *c, const uint8_t *data, size_t len)
 {
 	size_t n = len < c->raw_left ? len : (size_t)c->raw_left;
@@ -245,6 +257,7 @@ static size_t take_some(struct file_call *c, const uint8_t *data, size_t len)
 	return used - room;
 }
 
+/* Returns the bytes that were used. Output after a failure is dropped. */
 static size_t on_output(struct file_op *op, const uint8_t *data, size_t len)
 {
 	struct file_call *c = file_op_arg(op);
@@ -272,6 +285,7 @@ static void on_room(struct file_op *op)
 		c->events->on_room(c);
 }
 
+/* The one end of the call. An answer that stops within a record or its raw bytes is a failure. */
 static void on_end(struct file_op *op, int status, const struct err *e)
 {
 	struct file_call *c = file_op_arg(op);
@@ -351,6 +365,7 @@ void file_call_resume(struct file_call *c)
 		file_op_resume(c->op);
 }
 
+/* on_end is not called any more. */
 void file_call_release(struct file_call *c)
 {
 	if (c->op != NULL)

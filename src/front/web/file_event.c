@@ -10,6 +10,7 @@
 #include "lib/base/str.h"
 #include "lib/base/utf8.h"
 
+/* Made when a call begins, and written when it has ended well. */
 struct file_event {
 	char session[STORE_ID_MAX];
 	const char *op; /* a constant */
@@ -43,6 +44,7 @@ static void put_path(const struct session *s, const char *path, char ret[FILE_EV
 	str_copy_to(ret, FILE_EVENT_PATH_MAX, copy);
 }
 
+/* NULL: the built-in changes nothing, or there is no memory. */
 struct file_event *file_event_new(const struct session *s, const char *const *argv, unsigned argc)
 {
 	struct file_event *v = NULL;

@@ -29,6 +29,7 @@ static bool is_name(const char *s)
 	return *s != '\0' && strchr(first, *s) != NULL && s[n] == '\0' && n <= 256;
 }
 
+/* The texts are copied, so they outlive the object. */
 int spec_env_read(struct json_members *m, const char *name, size_t max, struct buf *to)
 {
 	json_t *env = json_members_object(m, name, max), *value;
@@ -65,6 +66,7 @@ static void json_members_wipe(void *p)
 	free(p);
 }
 
+/* The seed keeps clients from choosing names that collide. */
 void json_members_setup(void)
 {
 	size_t seed;
@@ -113,6 +115,7 @@ void json_members_begin(struct json_members *m, json_t *object, const char *wher
 	*m = (struct json_members){ .object = object, .where = where, .e = e };
 }
 
+/* The first failure is kept, later ones are not. */
 int json_members_fail(struct json_members *m, const char *name, const char *why)
 {
 	bool inner = m->where[0] != '\0';
@@ -126,6 +129,7 @@ int json_members_fail(struct json_members *m, const char *name, const char *why)
 	return -1;
 }
 
+/* Has a reader asked for this name? */
 static bool is_known(const struct json_members *m, const char *name)
 {
 	for (unsigned i = 0; i < m->nknown; i++)
@@ -188,6 +192,7 @@ static bool is_parameter(const struct json_members *m, const char *name)
 	return is_known(m, "argv") && (strcmp(name, "wait") == 0 || strcmp(name, "encoding") == 0);
 }
 
+/* The message has the remedy where one can be guessed. */
 static int fail_unknown(struct json_members *m, const char *name)
 {
 	const char *in, *meant = find_meant(m, name, &in);
@@ -218,6 +223,7 @@ int json_members_end_lenient(struct json_members *m)
 	return m->failed ? -1 : 0;
 }
 
+/* Every reader comes by here, so the object learns its known names. */
 json_t *json_members_take(struct json_members *m, const char *name)
 {
 	json_t *value = json_object_get(m->object, name);
@@ -266,6 +272,7 @@ void json_members_bool(struct json_members *m, const char *name, bool *ret)
 		*ret = json_is_true(value);
 }
 
+/* The message lists the words. */
 void json_members_choice(struct json_members *m, const char *name, const char *const *words,
 			 unsigned count, unsigned *ret)
 {
@@ -325,6 +332,7 @@ static bool read_exact(struct json_members *m, const char *name, const json_t *v
 	return true;
 }
 
+/* True: *ret is set. False: absent, or failed. */
 static bool read_quantity(struct json_members *m, const struct quantity *q, uint64_t *ret)
 {
 	json_t *value = json_members_take(m, q->name);
@@ -392,6 +400,7 @@ static void fail_count(struct json_members *m, const char *name, size_t max, con
 	(void)json_members_fail(m, name, text);
 }
 
+/* Size is checked here, content by the caller. */
 json_t *json_members_object(struct json_members *m, const char *name, size_t max)
 {
 	json_t *value = json_members_take(m, name);

@@ -46,6 +46,7 @@ void json_view_time(struct json *j, const char *name, uint64_t ms)
 	json_text(j, name, text);
 }
 
+/* Lines without a tab, or with a long word, are left out. */
 void json_view_lines(struct json *j, const char *name, const char *lines)
 {
 	char word[64];
@@ -123,6 +124,7 @@ static void json_view_volumes(struct json *j, const char *mounts)
 	json_close(j, ']');
 }
 
+/* Returns the beginning of the next line. */
 static const char *json_view_prefixes(struct json *j, const char *name, const char *text)
 {
 	const char *end = text + strcspn(text, "\n");
@@ -147,6 +149,7 @@ static void json_view_rules(struct json *j, const char *text)
 	json_close(j, '}');
 }
 
+/* live NULL: the numbers of the row. */
 static void json_view_usage(struct json *j, const struct store_session *row, struct session *live)
 {
 	struct store_usage u = row->usage;
@@ -230,6 +233,7 @@ static const char *or_empty(const char *text)
 	return text == NULL ? "" : text;
 }
 
+/* One text in each line. */
 static void json_view_texts(struct json *j, const char *name, const char *lines)
 {
 	json_open(j, name, '[');
@@ -349,6 +353,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_close(j, '}');
 }
 
+/* As a shell shows it: a program that could not be started has a code, too. */
 int json_view_exit_code(const struct store_execution *row)
 {
 	if (row->timed_out)
@@ -358,6 +363,7 @@ int json_view_exit_code(const struct store_execution *row)
 	return row->signal != 0 ? EXIT_SIGNAL + row->signal : row->exit_code;
 }
 
+/* "server": no client asked for it. */
 static void view_actor(struct json *j, const char *name, const struct store_actor *a)
 {
 	json_open(j, name, '{');
@@ -367,6 +373,7 @@ static void view_actor(struct json *j, const char *name, const struct store_acto
 	json_close(j, '}');
 }
 
+/* null while the execution runs. */
 static void json_view_outcome(struct json *j, const struct store_execution *row)
 {
 	bool ended = row->ended_ms != 0;
@@ -527,6 +534,7 @@ void json_view_next(struct json *j, bool more, uint64_t last)
 		json_none(j, "next");
 }
 
+/* Neither is known if the watcher missed the end. */
 static void json_view_end_of_program(struct json *j, const struct watch_entry *w)
 {
 	bool known = (w->flags & WATCH_UNKNOWN) == 0, killed = (w->flags & WATCH_SIGNAL) != 0;
@@ -636,6 +644,7 @@ void json_view_trace(struct json *j, const char *name, const struct trace_row *r
 	json_close(j, '}');
 }
 
+/* The row's details are JSON already. Its columns are put in front. */
 void json_view_package(struct json *j, const char *name, const struct store_package *row)
 {
 	size_t len = strlen(row->data);
@@ -671,6 +680,7 @@ void json_view_package(struct json *j, const char *name, const struct store_pack
 	json_release(&h);
 }
 
+/* -1: the execution is gone from the store. */
 int json_view_reader(struct json *j, const char *name, struct log_reader *rd,
 		     json_view_more_fn *more, struct err *e)
 {

@@ -4,6 +4,7 @@
 #include "front/web/reply.h"
 #include "front/web/routes.h"
 
+/* The job may be queued, done, or never started. */
 static void list_job_release(struct request *r, bool answered)
 {
 	struct list_job *w = r->state;
@@ -40,6 +41,7 @@ static void list_job_answer(struct list_job *w)
 	reply_json(w->r, 200, &j);
 }
 
+/* True: there is another piece. */
 static bool on_job(struct job *job)
 {
 	struct list_job *w = job->arg;
@@ -58,6 +60,7 @@ static bool on_job(struct job *job)
 	return false;
 }
 
+/* The first piece runs in a turn of the tenant, never in this call. */
 void list_job_start(struct list_job *w)
 {
 	w->job.on_piece = on_job;

@@ -16,6 +16,7 @@
 #include "lib/base/units.h"
 #include "lib/base/utf8.h"
 
+/* A live execution is followed, so that it stays in memory. */
 int log_reader_open(struct log_reader *rd, struct request *r, struct session *live, uint64_t after,
 		    void (*on_more)(struct execution_follower *f), struct err *e)
 {
@@ -99,6 +100,7 @@ static size_t log_reader_unfinished(const uint8_t *p, size_t n)
 	return 0;
 }
 
+/* Whole characters of UTF-8 only. */
 static bool is_text(const uint8_t *p, size_t n)
 {
 	while (n > 0) {
@@ -166,6 +168,7 @@ static int whole_characters(struct log_reader *rd, bool last, struct log_reader_
 	return 1;
 }
 
+/* The log is opened at the first read. */
 static int read_log(struct log_reader *rd, bool text, bool last, struct log_reader_item *ret,
 		    struct err *e)
 {
@@ -203,6 +206,7 @@ static bool find_lost(struct log_reader *rd, struct execution *x, struct log_rea
 	return true;
 }
 
+/* Nothing is consumed: the caller calls log_reader_advance() when it has sent the item. */
 void log_reader_next(struct log_reader *rd, bool text, struct log_reader_item *ret, struct err *e)
 {
 	struct execution *x = log_reader_live(rd);

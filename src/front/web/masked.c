@@ -6,6 +6,7 @@
 
 #define PIECE_MAX ((size_t)16 * 1024)
 
+/* Only keys of scope read get masked content. */
 void masked_begin(struct masked *k, const struct request *r, const struct session *s)
 {
 	k->on = auth_only_reads(r) && session_mask(s) != NULL;
@@ -43,6 +44,7 @@ static const struct mask *mask_now(struct request *r)
 	return m;
 }
 
+/* Room for the new bytes and for all that the mask holds. */
 static bool make_room(struct masked *k, struct request *r, size_t len)
 {
 	k->out = malloc(len + mask_stream_held(&k->stream) + 1);
@@ -51,6 +53,7 @@ static bool make_room(struct masked *k, struct request *r, size_t len)
 	return k->out != NULL;
 }
 
+/* Returns how many bytes were taken. After an abort all are, and nothing is written. */
 size_t masked_write(struct masked *k, struct request *r, const uint8_t *data, size_t len)
 {
 	const struct mask *m;
@@ -68,6 +71,7 @@ size_t masked_write(struct masked *k, struct request *r, const uint8_t *data, si
 	return n;
 }
 
+/* Repeatable until it returns true. */
 bool masked_end(struct masked *k, struct request *r)
 {
 	const struct mask *m;

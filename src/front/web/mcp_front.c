@@ -37,6 +37,7 @@ bool mcp_front_allowed(const struct exchange *x, const struct config *config)
 	return mcp_origin_allowed(origin, q->host, hosts, local);
 }
 
+/* A fault without a code is a status without a body. */
 static void send_fault(struct exchange *x, int status, const struct mcp_request *q,
 		       const struct mcp_fault *f)
 {
@@ -82,6 +83,7 @@ void mcp_front_fail(struct request *r, const struct mcp_request *q, const struct
 	send_fault(r->x, why->status, q, &f);
 }
 
+/* Tells a client which scope to ask for. */
 void mcp_front_challenge(struct request *r, const struct err *e)
 {
 	if (e->reason == REASON_UNAUTHORIZED)

@@ -12,6 +12,7 @@
 
 #define HEADER "Idempotency-Key"
 
+/* Linked as long as its request lives. */
 struct once {
 	struct once *next, **link; /* of all in progress */
 	struct request *r;
@@ -36,12 +37,14 @@ static int read_key(struct http1_span given, char ret[STORE_ONCE_KEY_MAX], struc
 	return 0;
 }
 
+/* A NUL separates the parts, so that no two requests have one text. */
 static void add_span(struct sha256 *h, struct http1_span s)
 {
 	sha256_add(h, s.p, s.n);
 	sha256_add(h, "", 1);
 }
 
+/* Everything that makes a request another one, but for its headers. */
 static void digest_request(const struct request *r, const void *body, size_t len,
 			   uint8_t ret[SHA256_SIZE])
 {
@@ -56,6 +59,7 @@ static void digest_request(const struct request *r, const void *body, size_t len
 	sha256_end(&h, ret);
 }
 
+/* Two requests with one key at a time would make two objects. */
 static bool is_in_progress(const struct store_once *row)
 {
 	LIST_WALK(struct once, o, in_progress)
@@ -89,6 +93,7 @@ static int once_look(struct request *r, const struct store_once *row, char ret_o
 	return 0;
 }
 
+/* The key is taken from here on until the request ends. */
 int once_begin(struct request *r, const void *body, size_t len, char ret_object[STORE_ID_MAX],
 	       struct err *e)
 {

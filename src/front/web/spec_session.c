@@ -84,6 +84,7 @@ bool spec_session_is_place(const char *path)
 	return is_path(path, "") && cell_is_place(path, CELL_PATH_MAX);
 }
 
+/* An absent member stays 0. */
 static void read_limits(struct json_members *outer, struct cell_limits *ret)
 {
 	json_t *object = json_members_object(outer, "limits", JSON_MEMBERS_MAX);
@@ -104,6 +105,7 @@ static void read_limits(struct json_members *outer, struct cell_limits *ret)
 		outer->failed = true;
 }
 
+/* -1: the mistake is in outer. */
 static int read_mount(struct json_members *outer, json_t *object, struct session_spec *spec)
 {
 	static const char *const modes[] = { "ro", "rw" };
@@ -141,6 +143,7 @@ void spec_session_mounts(struct json_members *m, struct session_spec *spec)
 			return;
 }
 
+/* NULL: absent, or failed. */
 static const char *read_prefixes(struct json_members *m, const char *name, struct buf *to)
 {
 	json_t *list = json_members_array(m, name, SESSION_RULES_MAX);
@@ -179,6 +182,7 @@ static void read_rules(struct json_members *outer, struct spec_session *s)
 		outer->failed = true;
 }
 
+/* A name of a policy or a document. *s owns the text. */
 static void read_network(struct json_members *m, struct spec_session *s)
 {
 	json_t *value = json_members_take(m, "network");
@@ -192,6 +196,7 @@ static void read_network(struct json_members *m, struct spec_session *s)
 	s->spec.policy = s->policy;
 }
 
+/* Each port once. */
 static void read_ports(struct json_members *m, struct session_spec *spec)
 {
 	json_t *list = json_members_array(m, "ports", SESSION_PORTS_MAX);
@@ -229,6 +234,7 @@ static void read_storage(struct json_members *m, struct session_spec *spec)
 	json_members_time(m, "keep", "keep_ms", &spec->keep_ms, &given);
 }
 
+/* Entries as lines. */
 void spec_session_redact(struct json_members *m, struct buf *ret)
 {
 	json_t *list = json_members_array(m, "redact", REDACT_MAX);
@@ -264,6 +270,7 @@ static void read_watch_reads(struct json_members *m, struct spec_session *s)
 	s->spec.watch_reads = buf_text(&s->watch_reads);
 }
 
+/* Unlike a header, a malformed member is refused. */
 static void read_trace(struct json_members *m, struct spec_session *s)
 {
 	const char *text = NULL;
@@ -290,6 +297,7 @@ static json_t *spec_session_parse(const void *body, size_t len, struct err *e)
 	return root;
 }
 
+/* Every member is read, also after a mistake: the first one is reported. */
 int spec_session_read(const void *body, size_t len, struct spec_session *ret, struct err *e)
 {
 	static const char *const actions[SESSION_ACTIONS] = { "kill", "pause", "pause_files" };

@@ -10,6 +10,7 @@
 #define KEEPALIVE_NS (15000 * CLOCK_MS)
 #define EVENT_OVERHEAD 256 /* names and ids of events are short */
 
+/* A comment, which clients ignore. None is sent while an event waits for room. */
 static uint64_t sse_out_keepalive(struct paced_stream *p, uint64_t now_ns)
 {
 	static const char comment[] = ":\n\n";
@@ -32,6 +33,7 @@ bool sse_out_ready(struct sse_out *f)
 	return paced_stream_ready(&f->paced);
 }
 
+/* An event that cannot be made drops the stream, as it would have a gap. */
 void sse_out_event(struct sse_out *f, const char *event, const char *id, const char *data,
 		   size_t len)
 {
@@ -56,6 +58,7 @@ void sse_out_release(struct sse_out *f)
 	paced_stream_release(&f->paced);
 }
 
+/* False: there is none, or it is not a number. */
 bool sse_out_last_id(struct request *r, uint64_t *ret)
 {
 	const struct http1_request *q = exchange_request(r->x);

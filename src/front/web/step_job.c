@@ -4,6 +4,7 @@
 #include "front/web/reply.h"
 #include "front/web/routes.h"
 
+/* s may be gone unless this returns true. */
 static bool do_step(struct step_job *s)
 {
 	struct request *r = s->r;
@@ -23,6 +24,7 @@ static bool on_piece(struct job *j)
 	return do_step(s);
 }
 
+/* Without turns the request may be answered when this returns. */
 void step_job_start(struct step_job *s, struct request *r, bool in_turns)
 {
 	s->r = r;

@@ -22,6 +22,7 @@ int spec_volumes_find(struct spec_session *s, struct core *c, const struct tenan
 	return 0;
 }
 
+/* The state of a creation. */
 struct volume_request_making {
 	struct volume_making volume;
 	const struct volume_create *how;
@@ -47,6 +48,7 @@ static void on_made(struct completion *c, const struct err *e)
 		how->made(r, &row);
 }
 
+/* The answer comes by how, once. */
 void volume_create_body(struct request *r, const struct volume_create *how, const uint8_t *body,
 			size_t len)
 {

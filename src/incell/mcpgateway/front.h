@@ -29,6 +29,7 @@ struct front_sink {
 	struct front_call *call; /* the front's. NULL: nothing is in progress */
 };
 
+/* joined: several servers as one. Otherwise there is one server. */
 void front_init(struct front *f, struct stdio_server *servers, size_t n, bool joined);
 /* Both may call on_answer before they return. The body is copied if it is needed longer. */
 void front_http(struct front *f, struct front_sink *s, const struct mcp_http *head,

@@ -241,7 +241,8 @@ static void on_request(struct http_front_conn *c, const struct http1_request *r)
 }
 
 /* Move the body behind the head into c->body. 1: it is complete, and *ret_used bytes of the input
- * belong to the request. 0: not yet. -1: answered with an error. */
+ * belong to the request. 0: not yet. -1: answered with an error. Called with each new input, and
+ * reads the body from its beginning each time. */
 static int take_body(struct http_front_conn *c, const struct http1_request *r, size_t head,
 		     size_t *ret_used)
 {
@@ -290,7 +291,8 @@ static void http_front_refuse(struct http_front_conn *c, int status, const char 
 	answer_text(c, status, words);
 }
 
-/* Before any of the body is kept. False: answered. */
+/* Before any of the body is kept. False: answered. The token comes first, so a client without it
+ * learns of no path. */
 static bool http_front_admit(struct http_front_conn *c, const struct http1_request *r)
 {
 	struct http1_span auth;
@@ -459,6 +461,7 @@ static int listen_on(uint16_t port, struct err *e)
 	return TAKE_FD(fd);
 }
 
+/* From here on clients are served. */
 int http_front_open(struct loop *l, struct front *f, uint16_t port, const char *token,
 		    struct err *e)
 {

@@ -100,6 +100,7 @@ static void end_conn(struct line_front_conn *c)
 	loop_defer(c->owner->loop, &c->task);
 }
 
+/* Also pauses the servers while too much is waiting. */
 static void line_front_flush(struct line_front_conn *c)
 {
 	if (!c->gone && out_send(c->fd, &c->out) < 0)
@@ -139,7 +140,8 @@ static void on_event(struct front_sink *s, const char *json, size_t n)
 		put_line(r->conn, json, n);
 }
 
-/* notifications/cancelled names a request of the same connection. */
+/* notifications/cancelled names a request of the same connection. True: the line was such a
+ * notification. */
 static bool line_front_cancel(struct line_front_conn *c, const char *line, size_t n)
 {
 	struct json_value all, id;
@@ -280,6 +282,7 @@ void line_front_changed(void)
 	}
 }
 
+/* Nothing is accepted before line_front_begin(). */
 int line_front_open(struct loop *l, struct front *f, uint16_t port, const char *token,
 		    struct err *e)
 {

@@ -175,7 +175,7 @@ static int write_token(const char *token, struct err *e)
 	return io_write_all(fd, token, strlen(token), e);
 }
 
-/* All servers have answered. */
+/* All servers have answered. Repeated for each new list. Only the first one does something. */
 static void begin_service(struct mcp_gateway *g)
 {
 	char words[400];
@@ -223,7 +223,8 @@ static void on_tools(struct stdio_server *s)
 	check_ready(g);
 }
 
-/* Before all have answered, one that ends is a failure of the whole. */
+/* Before all have answered, one that ends is a failure of the whole. Later the server is started
+ * again, and its calls fail until then. */
 static void on_ended(struct stdio_server *s, const char *why)
 {
 	struct mcp_gateway *g = s->owner.arg;
@@ -309,6 +310,7 @@ static int mcpgateway_start(struct mcp_gateway *g, bool lines, char *text, struc
 	return mcpgateway_run(g, e);
 }
 
+/* g lives as long as the process. */
 int main(int argc, char **argv)
 {
 	struct mcp_gateway g = { .report = -1 };

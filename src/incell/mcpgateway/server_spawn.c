@@ -111,6 +111,7 @@ static int find_account(struct account *ret, struct err *e)
 	return 0;
 }
 
+/* Set once, before any program is started. */
 static bool locked;
 
 void server_spawn_lock(void)
@@ -166,7 +167,8 @@ static int set_nonblocking(int fd)
 }
 
 /* gVisor has no such call. A pipe takes its place, which the program has open until it ends. So
- * have programs that it starts, if it does not close it for them. */
+ * have programs that it starts, if it does not close it for them. *ret stays -1 where the system
+ * call exists. */
 static int make_end_pipe(int ret[2])
 {
 	OWN_FD self = (int)syscall(SYS_pidfd_open, getpid(), 0);

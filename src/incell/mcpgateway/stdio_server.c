@@ -34,7 +34,7 @@ static void stdio_server_keep(struct server_words *w, const char *bytes, size_t 
 	w->n += n;
 }
 
-/* Log the first n bytes of `line`. */
+/* Log the first n bytes of `line`. At most LOG_BURST lines a second. */
 static void log_some(struct server_words *w, size_t n)
 {
 	static struct log_limit limit = { .burst = LOG_BURST, .interval_ms = 1000 };
@@ -154,7 +154,7 @@ static void start_later(struct stdio_server *s)
 		       loop_now_ns(s->loop) + (ms < AGAIN_MAX_MS ? ms : AGAIN_MAX_MS) * CLOCK_MS);
 }
 
-/* Read some of its standard error. False: there is no more. */
+/* Read some of its standard error. False: there is no more. One read. */
 static bool read_words(struct stdio_server *s)
 {
 	char bytes[LOG_VALUE_MAX];
@@ -178,7 +178,7 @@ static void read_last_words(struct stdio_server *s)
 	server_words_end(&s->words);
 }
 
-/* The program is gone or useless. */
+/* The program is gone or useless. s stays: it starts its program again after a while. */
 static void stdio_server_end(struct stdio_server *s, const char *why)
 {
 	struct err e;
@@ -332,6 +332,7 @@ static void on_again(struct loop_timer *t)
 		server_start(s);
 }
 
+/* Deadlines of calls are the peer's. */
 void server_tick(struct stdio_server *s)
 {
 	if (s->pid == 0)
@@ -344,6 +345,7 @@ void server_tick(struct stdio_server *s)
 		server_flush(s);
 }
 
+/* From here on a new start skips the install command. */
 static void on_tools(struct peer *p)
 {
 	struct stdio_server *s = p->arg;
