@@ -297,7 +297,7 @@ def test_a_copy_that_does_not_fit_is_refused():
     equal(server.run(session, "head -c 30000000 /dev/urandom > /tmp/large", key=key)["exit_code"], 0)
     server.refused(429, "quota_memory", "POST", f"/v1/sessions/{session}/fork", {"count": 1}, "copy of the session's memory", key=key)
     equal(server.run(session, "echo up", key=key)["stdout"], "up\n", "the source goes on")
-    equal(server.want(200, "GET", "/v1/limits", key=key)["used"]["memory_bytes"], 256 << 20)
+    until(lambda: server.want(200, "GET", "/v1/limits", key=key)["used"]["memory_bytes"] == 256 << 20, name="the end of the child's cell")
     server.delete(session, key=key)
     server.want(204, "DELETE", f"/v1/tenants/{tenant}")
 

@@ -15,7 +15,7 @@ from level import LEVEL, TEMPLATE, differs, instead  # noqa: E402
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 MEMBERS = (
     "id state reason detail template template_id created_by profile level guest created_at started_at ended_at expires_at timeout_ms "
-    "idle_timeout_ms on_timeout on_idle limits storage root persist keep_ms kept_until metadata mounts volumes ports rules network secrets usage redact trace traceparent alarms refused_calls kept_diff executions_running"
+    "idle_timeout_ms on_timeout on_idle limits storage root persist keep_ms kept_until metadata mounts volumes ports rules network secrets usage redact trace watch_reads traceparent alarms refused_calls kept_diff executions_running"
 ).split()
 
 
