@@ -131,6 +131,27 @@ static void bad_files(void)
 	}
 }
 
+/* A word has 64 KiB with its variables, and is refused beyond, not cut. */
+static void words_at_their_bound(void)
+{
+	static char text[200000], half[32769];
+	struct dockerfile d;
+	struct err e;
+
+	memset(half, 'x', sizeof(half) - 1);
+	for (unsigned more = 0; more < 2; more++) {
+		(void)snprintf(text, sizeof(text), "FROM a\nENV H=%s\nWORKDIR /${H}%.*s\n", half,
+			       (int)(32767 + more), half);
+		if (more == 0) {
+			CHECK(read_text(text, &d, &e) == 0);
+		} else {
+			CHECK(read_text(text, &d, &e) < 0);
+			CHECK(strstr(e.msg, "Dockerfile:3: a word with its variables") != NULL);
+		}
+		dockerfile_release(&d);
+	}
+}
+
 static void ignored_files(void)
 {
 	static const char text[] = "# comment\n*.log\n/build/\n**/tmp\nsecret*\n!secret.pub\n";
@@ -178,4 +199,5 @@ static void sources_of_copy(void)
 }
 
 TEST_MAIN({ "good files", good_files }, { "stages", stages }, { "bad files", bad_files },
-	  { "ignored files", ignored_files }, { "sources of COPY", sources_of_copy })
+	  { "words at their bound", words_at_their_bound }, { "ignored files", ignored_files },
+	  { "sources of COPY", sources_of_copy })

@@ -30,6 +30,7 @@
 struct dockerfile_words {
 	size_t n;
 	char *texts[DOCKERFILE_WORDS_MAX]; /* NAME=value. Owned */
+	bool too_long; /* a word grew beyond the bound by its variables, and was cut */
 };
 
 /* The bound of one line, and of one variable with its value. */
@@ -60,10 +61,12 @@ static const char *value_of(const struct dockerfile_words *v, const char *name, 
 static bool dockerfile_words_set(struct dockerfile_words *v, const char *name, const char *value)
 {
 	struct buf b = BUF_INIT(DOCKERFILE_WORDS_LINE_MAX_BYTES);
+	struct err e;
 
 	if (v->n == DOCKERFILE_WORDS_MAX)
 		return false;
 	buf_printf(&b, "%s=%s", name, value);
+	v->too_long = v->too_long || buf_check(&b, &e) < 0;
 	v->texts[v->n++] = dockerfile_words_copy(buf_text(&b), strlen(buf_text(&b)));
 	buf_release(&b);
 	return true;
@@ -111,11 +114,12 @@ static size_t expand_one(const struct dockerfile_words *r, const char *text, str
 
 /* Quotes are removed, variables are replaced outside of single quotes. variables false: values
  * of ENV keep their dollars for the build. The caller frees the result. */
-static char *dockerfile_words_expand(const struct dockerfile_words *r, const char *text, size_t len,
+static char *dockerfile_words_expand(struct dockerfile_words *r, const char *text, size_t len,
 				     bool variables)
 {
 	struct buf b = BUF_INIT(DOCKERFILE_WORDS_LINE_MAX_BYTES);
 	char quote = '\0', *made;
+	struct err e;
 	OWN_MEM char *whole = dockerfile_words_copy(text, len);
 
 	for (const char *at = whole; *at != '\0';) {
@@ -139,6 +143,7 @@ static char *dockerfile_words_expand(const struct dockerfile_words *r, const cha
 			buf_put(&b, at, 1);
 		at += taken + 1;
 	}
+	r->too_long = r->too_long || buf_check(&b, &e) < 0;
 	made = dockerfile_words_copy(buf_text(&b), strlen(buf_text(&b)));
 	buf_release(&b);
 	return made;
@@ -326,7 +331,7 @@ static char *dockerfile_copy(const char *text, size_t n)
 	return dockerfile_words_copy(text, n);
 }
 
-static char *dockerfile_expand(const struct dockerfile_reader *r, const char *text, size_t len,
+static char *dockerfile_expand(struct dockerfile_reader *r, const char *text, size_t len,
 			       bool variables)
 {
 	return dockerfile_words_expand(&r->variables, text, len, variables);
@@ -702,7 +707,11 @@ static int do_line(struct dockerfile_reader *r, struct buf *line)
 		return dockerfile_fail(r, "instruction is not known", text);
 	memcpy(word, text, n);
 	word[n] = '\0';
-	return do_instruction(r, word, text + n + strspn(text + n, " \t"));
+	if (do_instruction(r, word, text + n + strspn(text + n, " \t")) < 0)
+		return -1;
+	if (r->variables.too_long || r->globals.too_long)
+		return dockerfile_fail(r, "a word with its variables is longer than 64 KiB", NULL);
+	return 0;
 }
 
 /* Set the start command: ENTRYPOINT with CMD behind it, or CMD alone. */
