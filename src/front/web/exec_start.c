@@ -91,6 +91,7 @@ static void on_room(struct completion *w, const struct err *e)
 		stdin_feeder_feed(w->arg);
 }
 
+/* The execution has ended before it took all of its input. */
 static void on_more(struct execution_follower *f)
 {
 	struct feeder *feeder = f->arg;

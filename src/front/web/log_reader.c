@@ -44,6 +44,7 @@ int log_reader_open(struct log_reader *rd, struct request *r, struct session *li
 	return 0;
 }
 
+/* Safe if it was never opened. */
 void log_reader_close(struct log_reader *rd)
 {
 	if (rd->core == NULL)
@@ -55,6 +56,7 @@ void log_reader_close(struct log_reader *rd)
 	rd->fd = -1;
 }
 
+/* NULL: the execution or its session has ended. */
 struct execution *log_reader_live(struct log_reader *rd)
 {
 	if (rd->follower.link == NULL)

@@ -12,6 +12,7 @@ void masked_begin(struct masked *k, const struct request *r, const struct sessio
 	k->on = auth_only_reads(r) && session_mask(s) != NULL;
 }
 
+/* The bytes may hold parts of a secret, so they are wiped. */
 static void drop_out(struct masked *k)
 {
 	if (k->out != NULL)

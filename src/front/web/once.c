@@ -126,6 +126,7 @@ int once_begin(struct request *r, const void *body, size_t len, char ret_object[
 	return found;
 }
 
+/* Borrowed until the request ends. */
 struct store_once *once_row(struct request *r)
 {
 	return r->once == NULL ? NULL : &r->once->row;
@@ -153,6 +154,7 @@ void once_replayed(struct request *r)
 	exchange_header(r->x, "Idempotency-Replayed", "true");
 }
 
+/* The key is free for the next request from here on. */
 void once_free(struct once *o)
 {
 	if (o == NULL)

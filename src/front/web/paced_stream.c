@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A piece of that size waits without being counted. */
 #define SHORT_MAX (64U << 10)
 #define TURN_MAX (512U << 10) /* bytes in one turn, also for a client that reads fast */
 
+/* The count ends with the last byte, since the exchange counts its own buffer. */
 static void paced_stream_flush(struct paced_stream *p)
 {
 	if (p->pending == NULL)
@@ -31,6 +33,7 @@ static bool paced_stream_count(struct paced_stream *p)
 	return p->counted > 0 || p->len <= SHORT_MAX;
 }
 
+/* No callback follows. Waiting bytes stay. */
 static void paced_stream_stop(struct paced_stream *p)
 {
 	struct loop *l = core_loop(p->r->core);
@@ -40,6 +43,7 @@ static void paced_stream_stop(struct paced_stream *p)
 	loop_task_cancel(l, &p->turn);
 }
 
+/* Room is offered only when nothing waits. */
 static void on_writable(struct exchange *x)
 {
 	struct request *r = request_of(x);
@@ -52,6 +56,7 @@ static void on_writable(struct exchange *x)
 		p->on_room(r);
 }
 
+/* 0: the stream was dropped, and p may be gone. */
 static void on_keepalive(struct loop_timer *t)
 {
 	struct paced_stream *p = t->arg;
@@ -64,6 +69,7 @@ static void on_keepalive(struct loop_timer *t)
 	p->on_room(p->r);
 }
 
+/* A new turn has a new budget. */
 static void on_turn(struct loop_task *t)
 {
 	struct paced_stream *p = t->arg;
@@ -73,6 +79,7 @@ static void on_turn(struct loop_task *t)
 		p->on_room(p->r);
 }
 
+/* False: the request wanted the head only, and is answered. */
 bool paced_stream_begin(struct paced_stream *p, struct request *r, const char *type,
 			uint64_t first_keepalive_ns)
 {
@@ -98,6 +105,7 @@ bool paced_stream_begin(struct paced_stream *p, struct request *r, const char *t
 	return true;
 }
 
+/* After TURN_MAX bytes the stream continues in the next turn, so that others are served. */
 bool paced_stream_ready(struct paced_stream *p)
 {
 	if (!p->begun || p->ended)
@@ -110,6 +118,7 @@ bool paced_stream_ready(struct paced_stream *p)
 	return p->pending == NULL;
 }
 
+/* A piece that comes while another one waits is joined with it. */
 bool paced_stream_put(struct paced_stream *p, char *text, size_t len)
 {
 	size_t rest = p->pending == NULL ? 0 : p->len - p->sent;
@@ -144,6 +153,7 @@ void paced_stream_wake(struct paced_stream *p)
 		loop_defer(core_loop(p->r->core), &p->turn);
 }
 
+/* Waiting bytes go out before the end. */
 void paced_stream_end(struct paced_stream *p)
 {
 	if (!p->begun || p->ended)
@@ -154,6 +164,7 @@ void paced_stream_end(struct paced_stream *p)
 		exchange_end(p->r->x);
 }
 
+/* The client sees that the answer was cut. */
 void paced_stream_drop(struct paced_stream *p)
 {
 	if (!p->begun)
@@ -164,6 +175,7 @@ void paced_stream_drop(struct paced_stream *p)
 	exchange_abort(p->r->x);
 }
 
+/* Safe if the stream has ended. */
 void paced_stream_release(struct paced_stream *p)
 {
 	if (p->begun)

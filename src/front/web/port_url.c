@@ -10,6 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/base/sha256.h"
 
+/* The name of the sealed key in the store. */
 #define KEY_NAME "ports.key"
 
 int port_url_key(struct core *c, uint8_t ret[PORT_URL_KEY], struct err *e)
@@ -18,6 +19,7 @@ int port_url_key(struct core *c, uint8_t ret[PORT_URL_KEY], struct err *e)
 								     : 0;
 }
 
+/* The opening is part of the text, so closing a port ends its old URLs. */
 static void make_token(const uint8_t key[PORT_URL_KEY], const char *id, unsigned port,
 		       const char *opening, char ret[PORT_URL_TOKEN + 1])
 {
@@ -29,6 +31,7 @@ static void make_token(const uint8_t key[PORT_URL_KEY], const char *id, unsigned
 	hex_encode(code, PORT_URL_TOKEN / 2, ret);
 }
 
+/* The comparison does not stop at the first difference. */
 bool port_url_is_token(const uint8_t key[PORT_URL_KEY], const struct store_session *row,
 		       unsigned port, const char *given, char ret[SESSION_PORTS_OPENING])
 {
@@ -48,6 +51,7 @@ bool port_url_tls(const struct core *c)
 	return core_config(c)->tls_local || core_config(c)->tls_cert[0] != '\0';
 }
 
+/* A host name of its own for each port, as browsers separate origins by it. */
 static void write_url(const struct session *s, const uint8_t key[PORT_URL_KEY], unsigned port,
 		      const char *opening, bool tls, char ret[PORT_URL_MAX])
 {
@@ -59,6 +63,7 @@ static void write_url(const struct session *s, const uint8_t key[PORT_URL_KEY], 
 		       token, core_config(session_core(s))->domain);
 }
 
+/* The key is in memory for this call only. */
 int port_url_open(struct session *s, unsigned port, bool tls, const struct store_actor *who,
 		  char ret[PORT_URL_MAX], struct err *e)
 {
@@ -73,6 +78,7 @@ int port_url_open(struct session *s, unsigned port, bool tls, const struct store
 	return 0;
 }
 
+/* live NULL: an ended session has no ports. */
 void port_url_list(struct json *j, const struct session *live, bool urls)
 {
 	const char *at = live == NULL ? "" : session_row(live)->ports;

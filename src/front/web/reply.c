@@ -17,16 +17,19 @@
 
 #define LOCATION_MAX 1024 /* an id has 256 bytes at most, which may have three characters each */
 
+/* The answer to a kind of failure. */
 struct reply_meaning {
 	int status;
 	const char *word; /* NULL: the name of the reason */
 	bool platform;	  /* the server's fault, not the user's */
 };
 
+/* The tenant's own bound: asking again later may work. */
 #define QUOTA                    \
 	{                        \
 		429, NULL, false \
 	}
+/* The node's bound: 429 as well, but the server's fault. */
 #define CAPACITY                \
 	{                       \
 		429, NULL, true \
@@ -40,6 +43,7 @@ struct reply_meaning {
 		500, "internal", true \
 	}
 
+/* A row for each reason. It wins over code and errno. */
 static const struct reply_meaning by_reason[REASONS] = {
 	[REASON_GONE] = { 410, NULL, false },
 	[REASON_LOST] = { 410, "gone", true },
@@ -80,6 +84,7 @@ static const struct reply_meaning by_reason[REASONS] = {
 	[REASON_QUEUE_TIMEOUT] = CAPACITY,
 };
 
+/* For failures without a reason. */
 static const struct reply_meaning by_code[ERR_CODES] = {
 	[ERR_NONE] = INTERNAL,
 	[ERR_INVALID] = { 400, "invalid", false },
@@ -125,6 +130,7 @@ static const struct reply_meaning file_by_code[ERR_CODES] = {
 	[ERR_LIMIT] = { 413, "too_large", false },
 };
 
+/* NULL: no row has it. */
 static const struct reply_meaning *find_errno(const struct errno_meaning *table, size_t n, int sys)
 {
 	for (size_t i = 0; i < n; i++)
@@ -148,6 +154,7 @@ static struct reply_meaning meaning_of(const struct err *e)
 	return found != NULL ? *found : by_code[e->code];
 }
 
+/* A conflict is the server's own, whatever errno is left in it. */
 static struct reply_meaning file_meaning_of(const struct err *e)
 {
 	const struct reply_meaning *found = NULL;
@@ -161,6 +168,7 @@ static struct reply_meaning file_meaning_of(const struct err *e)
 	return file_by_code[e->code].status != 0 ? file_by_code[e->code] : meaning_of(e);
 }
 
+/* Only growth is counted: a smaller size changes nothing. */
 int reply_count(struct request *r, size_t size, struct err *e)
 {
 	if (size <= r->collected)
@@ -182,6 +190,7 @@ void reply_uncount(struct request *r)
 	r->collected = 0;
 }
 
+/* The exchange counts the answer from here on. */
 void reply_json(struct request *r, int status, struct json *j)
 {
 	reply_uncount(r);
@@ -214,7 +223,8 @@ static void log_failure(const struct request *r, int status, const char *message
 			  exchange_id(r->x), r->session_id, status, message, dropped);
 }
 
-/* 501 is not: the client asks for a function that this server, or the level of a session, lacks. */
+/* 501 is not: the client asks for a function that this server, or the level of a session, lacks.
+ * Such failures are logged. */
 static bool is_servers(int status)
 {
 	return status >= 500 && status != 501;
@@ -246,6 +256,7 @@ void reply_code(struct request *r, int status, const char *code, const char *mes
 	send_error(r, &m, message, 1);
 }
 
+/* A path that does not fit is left out: the answer is complete without it. */
 void reply_location(struct request *r, const char *prefix, const char *id)
 {
 	char path[LOCATION_MAX];
@@ -288,6 +299,7 @@ int reply_status_of(const struct err *e)
 	return meaning_of(e).status;
 }
 
+/* null without a failure. */
 void reply_error_member(struct json *j, const struct err *e)
 {
 	if (e->code == ERR_NONE) {

@@ -411,6 +411,7 @@ void front_drop(struct front_sink *s, bool cancel)
 	free_call(c);
 }
 
+/* Ids are compared as texts of JSON. */
 bool front_is(const struct front_sink *s, const char *id, size_t n)
 {
 	return s->call != NULL && s->call->r.id.n == n && memcmp(s->call->r.id.p, id, n) == 0;

@@ -23,7 +23,7 @@ static int read_text(struct json_value v, const char *what, struct buf *ret, str
 	return 0;
 }
 
-/* One word for the shell. */
+/* One word for the shell. Single quotes, so the shell changes nothing within. */
 static void put_quoted(struct buf *to, const char *word)
 {
 	buf_put(to, "'", 1);
@@ -233,6 +233,7 @@ int gateway_config_read(const char *text, size_t len, struct gateway_config *ret
 	return 0;
 }
 
+/* Safe after a failure at any place. */
 void gateway_config_release(struct gateway_config *c)
 {
 	for (size_t i = 0; i < c->n; i++) {

@@ -51,6 +51,7 @@ struct http_front_conn {
 	struct front_sink sink;
 };
 
+/* A call of the older protocol continues without its client. */
 static void free_conn(struct http_front_conn *c)
 {
 	struct loop *l = c->owner->loop;
@@ -125,6 +126,7 @@ static void put_head(struct http_front_conn *c, int status, const char *type, co
 	buf_put(&c->out, head, n < 0 ? 0 : (size_t)n);
 }
 
+/* Bytes that do not fit make out full, and next_request() ends the connection. */
 static void put_chunk(struct http_front_conn *c, const void *bytes, size_t n)
 {
 	char head[CHUNK_HEAD_MAX];
@@ -176,6 +178,7 @@ static void answer_plain(struct http_front_conn *c, int status, const char *type
 	next_request(c);
 }
 
+/* For failures below the protocol, in words. */
 static void answer_text(struct http_front_conn *c, int status, const char *text)
 {
 	answer_plain(c, status, "text/plain", text, strlen(text));
@@ -426,6 +429,7 @@ static void new_conn(struct http_front *h, int fd)
 		free_conn(c);
 }
 
+/* One connection in each turn. */
 static void on_listener_ready(struct loop_fd *f, uint32_t events)
 {
 	struct http_front *h = f->arg;

@@ -100,7 +100,8 @@ static void end_conn(struct line_front_conn *c)
 	loop_defer(c->owner->loop, &c->task);
 }
 
-/* Also pauses the servers while too much is waiting. */
+/* Also pauses the servers while too much is waiting. The servers are looked at after each change of
+ * a buffer. */
 static void line_front_flush(struct line_front_conn *c)
 {
 	if (!c->gone && out_send(c->fd, &c->out) < 0)
@@ -302,6 +303,7 @@ int line_front_open(struct loop *l, struct front *f, uint16_t port, const char *
 	return 0;
 }
 
+/* The loop reports connections from here on. */
 int line_front_begin(struct err *e)
 {
 	return loop_add(h.loop, &h.ready, h.fd, EPOLLIN, e);

@@ -114,6 +114,7 @@ static void daemon_report(int fd, const char *failure)
 	fd_close(fd);
 }
 
+/* Ports, paths and names that E2B's clients know. */
 #define HTTP_PORT 50005
 #define LINE_PORT 50006
 #define SETUP_MS 55000 /* E2B's clients wait 60 s */

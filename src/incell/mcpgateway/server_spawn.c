@@ -161,6 +161,7 @@ static void NORETURN run_child(const struct gateway_entry *entry, bool install,
 	_exit(127);
 }
 
+/* Only the gateway's ends: the program's own block as usual. */
 static int set_nonblocking(int fd)
 {
 	return fcntl(fd, F_SETFL, O_NONBLOCK);

@@ -80,7 +80,7 @@ static void server_words_tick(struct server_words *w)
 	w->waited = w->nline > 0;
 }
 
-/* There will be no more. */
+/* There will be no more. An incomplete line is logged as it is. */
 static void server_words_end(struct server_words *w)
 {
 	log_some(w, w->nline);
@@ -113,6 +113,7 @@ void server_words_last(const struct server_words *w, char ret[SERVER_WORDS + 1])
 #define LAST_READS 64
 #define LIVED_NS (60000 * CLOCK_MS) /* after that, failures are forgotten */
 
+/* The loop forgets the descriptor before it is closed. */
 static void close_one(struct stdio_server *s, struct loop_fd *ready, int *fd)
 {
 	loop_remove(s->loop, ready);
@@ -359,6 +360,7 @@ static void on_failed(struct peer *p)
 	(void)p; /* the caller of peer_feed() and peer_tick() sees it */
 }
 
+/* No program is started. */
 void server_init(struct stdio_server *s, struct loop *l, const struct gateway_entry *entry,
 		 struct server_owner owner)
 {
