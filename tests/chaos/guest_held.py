@@ -28,7 +28,7 @@ class Symbols:
             raise Failed(f"{shim}: {len(found)} symbols 'state'")
         self.offset = int(found[0], 16)
         with open(LIFE, encoding="utf-8") as f:
-            body = re.search(r"^enum state \{(.*?)^\};", f.read(), re.M | re.S).group(1)
+            body = re.search(r"^enum guest_life_state \{(.*?)^\};", f.read(), re.M | re.S).group(1)
         self.names = re.findall(r"^\t(\w+),", body, re.M)
 
 
