@@ -5,6 +5,7 @@
 
 #include "lib/base/utf8.h"
 
+/* One UTF-16 unit as an escape. */
 static void put_unit(struct buf *b, unsigned unit)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -15,6 +16,7 @@ static void put_unit(struct buf *b, unsigned unit)
 	buf_put(b, text, sizeof(text));
 }
 
+/* Characters beyond the first plane become a surrogate pair. */
 static void put_code(struct buf *b, unsigned code)
 {
 	if (code < 0x10000) {
@@ -35,6 +37,7 @@ static size_t put_other(struct buf *b, const uint8_t *p, size_t left)
 	return n == 0 ? 1 : n;
 }
 
+/* The text is JSON already, so quotes and escapes stay. */
 static void put_json(struct buf *b, const char *text, size_t n)
 {
 	const uint8_t *p = (const uint8_t *)text, *end = p + n;
@@ -65,6 +68,7 @@ void ascii_json_value(struct buf *b, struct json_value v)
 	put_json(b, v.p, v.n);
 }
 
+/* Short escapes where JSON has them. */
 static void put_control(struct buf *b, uint8_t c)
 {
 	static const char names[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
@@ -111,6 +115,7 @@ static size_t mark_length(const char *p, size_t n)
 	return n >= 2 && p[0] == '\\' && p[1] == '"' ? 2 : 0;
 }
 
+/* Both marks must be alike, or the text stays as it is. */
 void ascii_json_unquoted(struct buf *b, struct json_value v)
 {
 	const char *text = v.p + 1;

@@ -36,6 +36,7 @@ static int read_word(struct json_value v, const char *name, char *ret, size_t ca
 	return result;
 }
 
+/* v is checked JSON, so an escape is whole. */
 static bool has_nul(struct json_value v)
 {
 	for (size_t i = 0; i + 5 < v.n; i++) {
@@ -48,6 +49,7 @@ static bool has_nul(struct json_value v)
 	return false;
 }
 
+/* Names and values that no environment can hold are refused. */
 bool code_request_is_env(struct json_value v)
 {
 	struct json_value name, value;
@@ -68,6 +70,7 @@ enum code_request_member { CODE, ENV, CONTEXT_ID, CONTEXT_NAME, LANGUAGE, CWD, M
 static const char *const names[MEMBERS] = { "code",	    "env_vars", "context_id",
 					    "context_name", "language", "cwd" };
 
+/* The first one counts if a member comes twice. Unknown members are ignored. */
 static int find_members(const char *text, size_t len, struct json_value ret[MEMBERS], struct err *e)
 {
 	struct json_value v, name, value;
@@ -84,6 +87,7 @@ static int find_members(const char *text, size_t len, struct json_value ret[MEMB
 	return 0;
 }
 
+/* Members of both requests. */
 static int read_common(const struct json_value *m, struct code_request *ret, struct err *e)
 {
 	if (read_word(m[LANGUAGE], "language", ret->language, sizeof(ret->language), e) < 0 ||
@@ -97,6 +101,7 @@ static int read_common(const struct json_value *m, struct code_request *ret, str
 	return 0;
 }
 
+/* code and env are borrowed from text. */
 int code_request_execute(const char *text, size_t len, struct code_request *ret, struct err *e)
 {
 	struct json_value m[MEMBERS] = { 0 };
@@ -123,6 +128,7 @@ int code_request_execute(const char *text, size_t len, struct code_request *ret,
 	return 0;
 }
 
+/* An empty body asks for the defaults. */
 int code_request_context(const char *text, size_t len, struct code_request *ret, struct err *e)
 {
 	struct json_value m[MEMBERS] = { 0 };

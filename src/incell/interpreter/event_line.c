@@ -11,6 +11,7 @@ void event_line_count(struct buf *b, uint64_t count)
 		   (unsigned long long)count);
 }
 
+/* stream is a constant, so it needs no escapes. */
 static void begin_output(struct buf *b, const char *stream)
 {
 	buf_printf(b, "{\"type\":\"%s\",\"text\":", stream);
@@ -31,6 +32,7 @@ void event_line_output(struct buf *b, const char *stream, struct json_value text
 	end_output(b);
 }
 
+/* shown must not be longer than file, since the bytes stay in place. */
 size_t event_line_rename(uint8_t *bytes, size_t n, const char *file, const char *shown)
 {
 	size_t from_len = strlen(file), to_len = strlen(shown), at = 0, used = 0;
@@ -82,6 +84,7 @@ static int find_member(struct json_value name, struct json_value v)
 	return -1;
 }
 
+/* A member that comes twice is written once. */
 void event_line_result(struct buf *b, struct json_value result)
 {
 	bool is_main = json_read_member(result, "is_main_result").kind == JSON_READ_TRUE;
@@ -105,6 +108,7 @@ void event_line_result(struct buf *b, struct json_value result)
 	buf_put_text(b, "}\n");
 }
 
+/* A missing member is an empty text. */
 void event_line_error(struct buf *b, struct json_value error)
 {
 	static const char *const names[] = { "name", "value", "traceback" };
@@ -122,6 +126,7 @@ void event_line_error(struct buf *b, struct json_value error)
 	buf_put_text(b, "}\n");
 }
 
+/* For failures of the server itself. */
 void event_line_failure(struct buf *b, const char *name, const char *value, const char *traceback)
 {
 	buf_put_text(b, "{\"type\":\"error\",\"name\":");

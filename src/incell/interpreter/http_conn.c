@@ -12,6 +12,7 @@
 #include "lib/base/list.h"
 #include "lib/http/http1_write.h"
 
+/* Bounds of a connection's buffers and times. */
 #define HEAD_MAX 16384U
 #define READ_SIZE 65536U
 #define OUT_MAX (160U << 20) /* one message of a kernel more than OUT_HIGH, in its longest form */
@@ -24,6 +25,7 @@
 #define DRAIN_MAX (64U << 20)
 #define STALLED_MS 600000U /* a client that takes nothing */
 
+/* c is gone when this returns. Only on_work() calls it. */
 static void conn_close(struct http_conn *c)
 {
 	struct http_server *s = c->server;
@@ -43,8 +45,11 @@ static void conn_close(struct http_conn *c)
 	s->on_room(s);
 }
 
-/* ---- answers */
+/* ---- answers
+ *
+ * These append to out and leave the rest to on_work(). */
 
+/* length NULL: a stream, in chunks if the client knows them. */
 static void add_head(struct http_conn *c, int status, const char *type, const size_t *length)
 {
 	struct http1_write w;
@@ -71,6 +76,7 @@ static void add_head(struct http_conn *c, int status, const char *type, const si
 		buf_put(&c->out, head, (size_t)n);
 }
 
+/* Replaces the time that was set before. */
 static void set_timer(struct http_conn *c, uint64_t ms)
 {
 	loop_timer_set(c->server->loop, &c->timer, clock_now_ns() + ms * CLOCK_MS);
@@ -101,6 +107,7 @@ void conn_text(struct http_conn *c, int status, const char *text)
 	conn_answer(c, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
+/* Keepalives follow while the code is silent. */
 void conn_stream(struct http_conn *c)
 {
 	add_head(c, 200, "application/x-ndjson", NULL);
@@ -110,6 +117,7 @@ void conn_stream(struct http_conn *c)
 	loop_defer(c->server->loop, &c->work);
 }
 
+/* True: the kernel is to wait until execution_resume(). */
 bool conn_stream_add(struct http_conn *c, const void *lines, size_t n)
 {
 	char head[CHUNK_HEAD_MAX];
@@ -133,7 +141,9 @@ void conn_stream_end(struct http_conn *c)
 	end_answer(c);
 }
 
-/* ---- requests */
+/* ---- requests
+ *
+ * read_head() and read_body() take bytes from in until one of them needs more. */
 
 /* Refused before it could be read: the connection ends with the answer. */
 static void http_conn_refuse(struct http_conn *c, int status, const char *why)
@@ -144,6 +154,7 @@ static void http_conn_refuse(struct http_conn *c, int status, const char *why)
 	conn_text(c, status, why);
 }
 
+/* False: refused. Bodies are counted over all connections. */
 static bool add_body(struct http_conn *c, const void *bytes, size_t n)
 {
 	struct http_server *s = c->server;
@@ -163,6 +174,7 @@ static bool add_body(struct http_conn *c, const void *bytes, size_t n)
 	return true;
 }
 
+/* api_handle() answers now or later. */
 static void request_complete(struct http_conn *c)
 {
 	c->state = CONN_BUSY;
@@ -171,6 +183,7 @@ static void request_complete(struct http_conn *c)
 	api_handle(c);
 }
 
+/* A path that is too long becomes empty, and is not found. */
 static void begin_request(struct http_conn *c, const struct http1_request *r)
 {
 	c->method = r->method;
@@ -222,6 +235,7 @@ static bool read_head(struct http_conn *c)
 	return true;
 }
 
+/* True: the request is complete or refused. */
 static bool read_chunks(struct http_conn *c)
 {
 	struct http1_span data;
@@ -267,8 +281,11 @@ static bool read_body(struct http_conn *c)
 	return true;
 }
 
-/* ---- bytes */
+/* ---- bytes
+ *
+ * on_ready() reads, on_work() does everything else at the end of the turn. */
 
+/* gone is set when the client has left. */
 static void flush_out(struct http_conn *c)
 {
 	while (c->out.len > 0) {
@@ -287,6 +304,7 @@ static void flush_out(struct http_conn *c)
 		buf_release(&c->out);
 }
 
+/* While draining, bytes are counted and dropped. */
 static void read_in(struct http_conn *c)
 {
 	struct err e;
@@ -305,6 +323,7 @@ static void read_in(struct http_conn *c)
 	}
 }
 
+/* Not while a request is being answered: the next one waits in the socket. */
 static bool is_reading(const struct http_conn *c)
 {
 	return c->state == CONN_HEAD || c->state == CONN_BODY || c->state == CONN_DRAIN;
@@ -318,6 +337,7 @@ static void begin_drain(struct http_conn *c)
 	set_timer(c, DRAIN_MS);
 }
 
+/* The answer has been sent. */
 static void next_request(struct http_conn *c)
 {
 	c->over = false;
@@ -362,6 +382,7 @@ static void on_work(struct loop_task *t)
 			    (c->out.len > 0 ? (uint32_t)EPOLLOUT : 0));
 }
 
+/* A client that hangs up during an answer ends it. */
 static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct http_conn *c = f->arg;
@@ -373,6 +394,7 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 	loop_defer(c->server->loop, &c->work);
 }
 
+/* A silent client ends. A silent stream gets a keepalive. */
 static void on_timer(struct loop_timer *t)
 {
 	struct http_conn *c = t->arg;
@@ -405,6 +427,7 @@ void conn_evict(struct http_server *s)
 	loop_defer(s->loop, &idle->work);
 }
 
+/* fd is taken over, also on failure. */
 int conn_open(struct http_server *s, int fd, struct err *e)
 {
 	struct http_conn *c = calloc(1, sizeof(*c));

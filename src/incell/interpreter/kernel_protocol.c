@@ -4,6 +4,7 @@
 
 #define DEPTH_MAX 64
 
+/* A row for each type: its word, and the member that must be there. */
 static const struct {
 	const char *name;
 	enum kernel_message_type type;
@@ -21,6 +22,7 @@ static const struct {
 	{ "failed", KERNEL_MESSAGE_FAILED, NULL, "message" },
 };
 
+/* OTHER: unknown, or without its member. */
 static struct kernel_message read_body(struct json_value body)
 {
 	struct json_value type = json_read_member(body, "type");
@@ -40,6 +42,8 @@ static struct kernel_message read_body(struct json_value body)
 	return m;
 }
 
+/* User code may write to the same socket: the last beginning of a message in the line is tried,
+ * too. */
 struct kernel_message kernel_message_read(const char *line, size_t n)
 {
 	static const char start[] = "{\"type\":";

@@ -14,11 +14,13 @@
 
 #define LIVED_MS 2000 /* one that lived this long is started again at once */
 
+/* The parent's own process is a kernel without a context. */
 static struct python_parent *parent_of(struct kernel *k)
 {
 	return (struct python_parent *)((char *)k - offsetof(struct python_parent, process));
 }
 
+/* Safe if they are closed already. */
 static void close_ends(struct kernel_ends *ends)
 {
 	fd_close(ends->channel);
@@ -62,8 +64,11 @@ static void fail_all(struct python_parent *p, const char *why)
 	}
 }
 
-/* ---- requests */
+/* ---- requests
+ *
+ * A request waits in the list until the parent answers. Answers come in the order of requests. */
 
+/* The ends go to the parent with the message, and are closed here. */
 static int send_spawn(struct python_parent *p, struct python_spawn *s, struct err *e)
 {
 	const int fds[] = { s->ends.channel, s->ends.out[0], s->ends.out[1] };
@@ -93,6 +98,7 @@ static void send_all(struct python_parent *p)
 		}
 }
 
+/* k hears of its process by kernel_take(), or of a failure by kernel_fail(). */
 int python_parent_spawn(struct python_parent *p, struct kernel *k, const char *cwd, struct err *e)
 {
 	size_t n = strlen(cwd) + 1;
@@ -117,8 +123,11 @@ int python_parent_spawn(struct python_parent *p, struct kernel *k, const char *c
 	return 0;
 }
 
-/* ---- answers */
+/* ---- answers
+ *
+ * The first request in the list is the one answered. Its kernel may be gone by then. */
 
+/* A process for a kernel that is gone is killed. */
 static void on_spawned(struct python_parent *p, const struct kernel_message *m)
 {
 	struct kernel *k = p->first == NULL ? NULL : python_parent_take(p, p->first);
@@ -132,6 +141,7 @@ static void on_spawned(struct python_parent *p, const struct kernel_message *m)
 		(void)kill((pid_t)m->number, SIGKILL);
 }
 
+/* The parent stays. */
 static void on_failed(struct python_parent *p, const struct kernel_message *m)
 {
 	struct kernel *k = p->first == NULL ? NULL : python_parent_take(p, p->first);
@@ -145,6 +155,7 @@ static void on_failed(struct python_parent *p, const struct kernel_message *m)
 	buf_release(&why);
 }
 
+/* Other messages are ignored. */
 static void on_message(struct kernel *k, const struct kernel_message *m)
 {
 	struct python_parent *p = parent_of(k);
@@ -174,6 +185,7 @@ static void on_output(struct kernel *k, int stream, uint8_t *bytes, size_t n)
 		log_warn("the parent of Python kernels writes", "text=%s", text);
 }
 
+/* A parent that ends too soon is not started again here. */
 static void on_end(struct kernel *k, const char *why)
 {
 	struct python_parent *p = parent_of(k);
@@ -194,7 +206,9 @@ static void on_end(struct kernel *k, const char *why)
 
 static const struct kernel_calls calls = { on_message, on_output, on_end, NULL };
 
-/* ---- its process */
+/* ---- its process
+ *
+ * Started at the first need, and again when it has ended. */
 
 void python_parent_init(struct python_parent *p, struct loop *loop, const char *kernels,
 			unsigned slow_ms, void (*on_change)(void *arg), void *arg)
@@ -208,6 +222,7 @@ void python_parent_init(struct python_parent *p, struct loop *loop, const char *
 	kernel_init(&p->process, loop, slow_ms, &calls);
 }
 
+/* 0 as well if it runs already. */
 int python_parent_start(struct python_parent *p, struct err *e)
 {
 	char program[4096];

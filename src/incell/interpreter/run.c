@@ -26,7 +26,9 @@
 #include "lib/http/http1_write.h"
 #include "lib/json/json_read.h"
 
-/* ---- a request to the server by its Unix socket. Blocking. */
+/* ---- a request to the server by its Unix socket. Blocking.
+ *
+ * One request on one connection, which ends with the answer. */
 
 #define HEAD_MAX 16384
 #define READ_SIZE 65536
@@ -34,6 +36,7 @@
 
 typedef int piece_fn(void *arg, const void *bytes, size_t n, struct err *e);
 
+/* *ret_fd is the caller's to close. */
 static int connect_once(const char *text, int *ret_fd, struct err *e)
 {
 	struct sockaddr_un a;
@@ -97,7 +100,8 @@ static ssize_t read_some(int fd, void *to, size_t n)
 	return got;
 }
 
-/* Return the length of the head in bytes[0..*len). */
+/* Return the length of the head in bytes[0..*len). More than the head may have come: *len counts
+ * all bytes. */
 static int read_head(int fd, char *bytes, size_t *len, struct http1_response *ret, struct err *e)
 {
 	struct http1_fault fault;
@@ -117,6 +121,7 @@ static int read_head(int fd, char *bytes, size_t *len, struct http1_response *re
 	return end > 0 ? end : err_set(e, ERR_SYSTEM, "the interpreter's answer is malformed");
 }
 
+/* The body of an answer as it arrives. left counts down if it is not in chunks. */
 struct run_body {
 	struct chunk chunk;
 	bool chunked, over;
@@ -125,6 +130,7 @@ struct run_body {
 	void *arg;
 };
 
+/* over: the end of the body has come. */
 static int take_chunks(struct run_body *b, const char *bytes, size_t len, struct err *e)
 {
 	struct http1_span data;
@@ -148,6 +154,7 @@ static int take_chunks(struct run_body *b, const char *bytes, size_t len, struct
 	}
 }
 
+/* Bytes behind the body are ignored. */
 static int take_bytes(struct run_body *b, const char *bytes, size_t len, struct err *e)
 {
 	if (b->chunked)
@@ -191,11 +198,13 @@ static int call_receive(int fd, int *ret_status, piece_fn *on_piece, void *arg, 
 
 #define PAUSE_NS 5000000L
 
+/* Only the status counts. */
 static int ready_on_piece(void *arg, const void *bytes, size_t n, struct err *e)
 {
 	return 0;
 }
 
+/* One attempt. -1: the server is not there. */
 static int run_ask(const struct interpreter_options *o, int *ret_status, struct err *e)
 {
 	int found = -1;
@@ -208,6 +217,7 @@ static int run_ask(const struct interpreter_options *o, int *ret_status, struct 
 	return call_receive(fd, ret_status, ready_on_piece, NULL, e);
 }
 
+/* 0 when the server can run code, 1 if it could not in time. */
 int interpreter_ready(const struct interpreter_options *o)
 {
 	const uint64_t end = clock_now_ns() + o->wait_ms * CLOCK_MS;
@@ -234,6 +244,7 @@ int interpreter_ready(const struct interpreter_options *o)
 
 enum { EXIT_ERROR = 1, EXIT_USAGE = 2 };
 
+/* The state of a run. line is the answer that has no newline so far. */
 struct running {
 	bool results; /* descriptor 3 is open */
 	bool failed;  /* the code ended with an error */
@@ -242,6 +253,7 @@ struct running {
 	struct buf line, text, count;
 };
 
+/* A value that is no text is left out. */
 static int write_text(int fd, struct running *r, struct json_value v, struct err *e)
 {
 	if (v.kind != JSON_READ_TEXT)
@@ -263,6 +275,7 @@ static int write_line(int fd, struct running *r, struct json_value v, struct err
 	return io_write_all(fd, "\n", 1, e);
 }
 
+/* The kept count goes first. A reader that is gone is no failure. */
 static int pass_on(struct running *r, const char *line, size_t n, struct err *e)
 {
 	if (!r->results)
@@ -274,6 +287,7 @@ static int pass_on(struct running *r, const char *line, size_t n, struct err *e)
 	return 0;
 }
 
+/* The traceback has name and value in it, where there is one. */
 static int show_error(struct running *r, struct json_value v, struct err *e)
 {
 	struct json_value traceback = json_read_member(v, "traceback");
@@ -287,7 +301,7 @@ static int show_error(struct running *r, struct json_value v, struct err *e)
 	return write_line(STDERR_FILENO, r, json_read_member(v, "value"), e);
 }
 
-/* line: with its newline. */
+/* line: with its newline. Lines of other types are ignored. */
 static int run_show(struct running *r, const char *line, size_t n, struct err *e)
 {
 	struct json_value v, type;
@@ -314,6 +328,7 @@ static int run_show(struct running *r, const char *line, size_t n, struct err *e
 	return write_line(STDOUT_FILENO, r, json_read_member(v, "text"), e);
 }
 
+/* Whole lines are shown. An answer other than 200 is kept as a text. */
 static int on_piece(void *arg, const void *bytes, size_t n, struct err *e)
 {
 	struct running *r = arg;
@@ -339,6 +354,7 @@ static int on_piece(void *arg, const void *bytes, size_t n, struct err *e)
 
 /* ---- the request */
 
+/* All of standard input, up to the bound. */
 static int read_code(struct buf *ret, struct err *e)
 {
 	for (;;) {
@@ -357,6 +373,7 @@ static int read_code(struct buf *ret, struct err *e)
 	}
 }
 
+/* NULL: it is not set. */
 static const char *value_of(const char *name)
 {
 	size_t n = strlen(name);
@@ -387,6 +404,7 @@ static void put_env(const struct interpreter_options *o, struct buf *ret)
 	buf_put_text(ret, "}");
 }
 
+/* The code may have any bytes. Those outside UTF-8 become U+FFFD. */
 static int make_body(const struct interpreter_options *o, struct buf *ret, struct err *e)
 {
 	struct buf code = BUF_INIT(CODE_MAX + 65536);
@@ -409,6 +427,7 @@ static int make_body(const struct interpreter_options *o, struct buf *ret, struc
 	return buf_check(ret, e);
 }
 
+/* Everything is read before the server is asked. */
 static int run(const struct interpreter_options *o, struct running *r, struct err *e)
 {
 	struct buf body = BUF_INIT((size_t)8 * CODE_MAX);
@@ -438,6 +457,7 @@ static void refused(struct running *r)
 	buf_release(&line);
 }
 
+/* The exit status: 0, 1 after an error in the code, 2 if nothing was run. */
 int interpreter_run(const struct interpreter_options *o)
 {
 	struct running r = { .line = BUF_INIT(LINE_MAX_BYTES),
