@@ -13,6 +13,7 @@
 
 static const char *const folders[CACHE_KINDS] = { "objects", "views" };
 
+/* A folder that is there already is no error. */
 static int disk_make_folder(int dir, const char *name, struct err *e)
 {
 	if (mkdirat(dir, name, 0700) == 0 || errno == EEXIST)
@@ -44,6 +45,7 @@ void cache_disk_folder(enum cache_kind kind, unsigned number, char ret[CACHE_DIS
 	(void)snprintf(ret, CACHE_DISK_NAME_MAX, "%s/%02x", folders[kind], number);
 }
 
+/* 256 folders keep each one short. */
 static void disk_path_of(enum cache_kind kind, const uint8_t name[32],
 			 char ret[CACHE_DISK_NAME_MAX])
 {
@@ -53,6 +55,7 @@ static void disk_path_of(enum cache_kind kind, const uint8_t name[32],
 	(void)snprintf(ret, CACHE_DISK_NAME_MAX, "%s/%.2s/%s", folders[kind], digits, digits + 2);
 }
 
+/* Numbers do not repeat within a process, and tmp is emptied at its start. */
 int cache_disk_create(struct cache_disk *d, char ret_tmp[CACHE_DISK_NAME_MAX], struct err *e)
 {
 	int fd;
@@ -67,6 +70,7 @@ void cache_disk_discard(struct cache_disk *d, const char *tmp)
 	(void)unlinkat(d->dir, tmp, 0);
 }
 
+/* On failure the file in tmp is gone, too. */
 int cache_disk_keep(struct cache_disk *d, const char *tmp, enum cache_kind kind,
 		    const uint8_t name[32], struct err *e)
 {
@@ -96,6 +100,7 @@ int cache_disk_object(struct cache_disk *d, const uint8_t sha256[32])
 	return openat(d->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOATIME);
 }
 
+/* A failure only makes the object look older after a restart. */
 void cache_disk_use(struct cache_disk *d, const uint8_t sha256[32], uint64_t used_ms)
 {
 	const struct timespec at = { .tv_sec = (time_t)(used_ms / 1000) };
@@ -143,6 +148,7 @@ bool cache_disk_get_view(struct cache_disk *d, const uint8_t name[32], uint8_t b
 	return memcmp(its, name, sizeof(its)) == 0;
 }
 
+/* A disk that cannot be asked counts as full. */
 uint64_t cache_disk_missing(const struct cache_disk *d, uint64_t n)
 {
 	struct statvfs fs;

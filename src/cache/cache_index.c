@@ -30,6 +30,7 @@ void cache_index_release(struct cache_index *x)
 	*x = (struct cache_index){ 0 };
 }
 
+/* The top 16 bits of a product with the seed. */
 static size_t index_bucket(const struct cache_index *x, const uint8_t name[32])
 {
 	uint64_t a, b;
@@ -57,6 +58,7 @@ struct cache_view *cache_index_view(const struct cache_index *x, const uint8_t n
 	return v;
 }
 
+/* New views are put in front, so the last one is the oldest. */
 struct cache_view *cache_index_surplus(const struct cache_object *o)
 {
 	struct cache_view *v = o->views;
@@ -68,8 +70,11 @@ struct cache_view *cache_index_surplus(const struct cache_object *o)
 	return v;
 }
 
-/* ---- the order of use */
+/* ---- the order of use
+ *
+ * A list through all objects, newest first. Removal takes from its other end. */
 
+/* The object stays in its bucket. */
 static void index_unlink_object(struct cache_index *x, struct cache_object *o)
 {
 	*(o->newer != NULL ? &o->newer->older : &x->newest) = o->older;
@@ -98,6 +103,7 @@ static int index_by_use(const void *a, const void *b)
 	return ((*l)->used_ms > (*r)->used_ms) - ((*l)->used_ms < (*r)->used_ms);
 }
 
+/* On failure the order stays as it was. */
 bool cache_index_sort(struct cache_index *x)
 {
 	struct cache_object **all = malloc((x->nobjects + 1) * sizeof(struct cache_object *));
@@ -115,7 +121,9 @@ bool cache_index_sort(struct cache_index *x)
 	return true;
 }
 
-/* ---- changes */
+/* ---- changes
+ *
+ * The sums of the index are kept up with each change. */
 
 struct cache_object *cache_index_add(struct cache_index *x, const uint8_t sha256[32], uint64_t size)
 {
@@ -137,6 +145,7 @@ struct cache_object *cache_index_add(struct cache_index *x, const uint8_t sha256
 	return o;
 }
 
+/* Without an object, which the caller gives it. */
 static struct cache_view *index_new_view(struct cache_index *x, const uint8_t name[32])
 {
 	struct cache_view **at = &x->views[index_bucket(x, name)], *v = calloc(1, sizeof(*v));

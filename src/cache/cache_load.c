@@ -22,6 +22,7 @@
 #define LOOKED_MAX 8192U
 #define REMOVED_MAX 128U
 
+/* The state of the reading. Freed by load_finish(). */
 struct load {
 	struct cache *cache;
 	struct loop_task task;
@@ -40,6 +41,7 @@ static bool load_read_name(unsigned folder, const char *text, uint8_t ret[32])
 	return strlen(text) == 62 && hex_decode(text, 62, ret + 1, 31, &e) == 0;
 }
 
+/* False: the file is removed. So are objects beyond the bound. */
 static bool load_take_object(struct cache *c, int dir, const char *text, const uint8_t name[32])
 {
 	struct cache_object *o;
@@ -55,6 +57,7 @@ static bool load_take_object(struct cache *c, int dir, const char *text, const u
 	return true;
 }
 
+/* False: the file is removed. */
 static bool load_take_view(struct cache *c, const uint8_t name[32])
 {
 	uint8_t bytes[VIEW_FILE_MAX];
@@ -89,6 +92,7 @@ static void load_read_entry(struct load *l, int dir, const char *text)
 		(void)unlinkat(dir, text, AT_REMOVEDIR);
 }
 
+/* on_entry may remove the entry. */
 static void load_each_entry(struct load *l, const char *path,
 			    void (*on_entry)(struct load *l, int dir, const char *text))
 {
@@ -141,6 +145,7 @@ static void load_order(struct load *l)
 		log_warn("no memory to order the package cache by use", "");
 }
 
+/* Links are answered from here on. */
 static void load_finish(struct load *l)
 {
 	struct cache *c = l->cache;
@@ -154,6 +159,7 @@ static void load_finish(struct load *l)
 	c->on_loaded(c);
 }
 
+/* One folder, or a bounded part of a later step. */
 static void on_piece(struct loop_task *t)
 {
 	struct load *l = t->arg;
@@ -198,6 +204,7 @@ void cache_load_start(struct cache *c)
  * An object whose name is not the hash of its bytes is removed. Each object is looked up again by
  * its name, so objects may come and go in between. */
 
+/* A check in progress. names was copied, since objects may go. */
 struct check {
 	struct cache *cache;
 	struct cache_job job;
@@ -222,6 +229,7 @@ static void check_finish(struct check *k)
 	free(k);
 }
 
+/* The worker has read the file. The object may have gone since. */
 static void on_hashed(struct cache_job *j)
 {
 	struct check *k = j->arg;
@@ -247,6 +255,7 @@ static void on_next(struct loop_task *t)
 	check_step(t->arg);
 }
 
+/* Starts the next object, or ends the check. */
 static void check_step(struct check *k)
 {
 	struct cache_object *o;

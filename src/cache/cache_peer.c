@@ -19,6 +19,7 @@
 
 #define ORPHANS_MAX 512 /* files of former links, which the disk still writes */
 
+/* A link. slot tells which cordon-egress it belongs to. */
 struct cache_peer {
 	struct cache_peer *next, **link;
 	struct cache *cache;
@@ -48,6 +49,7 @@ static void peer_answer(struct cache_peer *p, const struct cache_msg *m, int fd)
 			"the answer is lost");
 }
 
+/* The message is cut to the bound of a text. */
 static void peer_failed(struct cache_peer *p, uint32_t id, const struct err *e)
 {
 	char text[CACHE_TEXT_MAX];
@@ -86,6 +88,7 @@ static int peer_open_view(struct cache *c, const struct cache_key *key,
 	return fd;
 }
 
+/* The answer has the object's descriptor, or says that there is none. */
 static void on_find(struct cache_peer *p, const struct cache_msg *m)
 {
 	uint8_t bytes[VIEW_FILE_MAX];
@@ -109,6 +112,7 @@ static void on_find(struct cache_peer *p, const struct cache_msg *m)
 	peer_answer(p, &found, fd);
 }
 
+/* The registry said that the file is unchanged: its headers and time are renewed. */
 static void on_touch(struct cache_peer *p, const struct cache_msg *m)
 {
 	struct cache *c = p->cache;
@@ -141,6 +145,7 @@ static void on_drop(struct cache_peer *p, const struct cache_msg *m)
 		cache_room_remove_view(p->cache, v);
 }
 
+/* An aborted one needs no answer. */
 static void on_put_end(struct cache_put *u, const struct err *e)
 {
 	struct cache_peer *p = u->arg;
@@ -156,6 +161,7 @@ static void on_put_end(struct cache_put *u, const struct err *e)
 		peer_failed(p, u->id, e);
 }
 
+/* NULL: it has ended, was aborted, or never was. */
 static struct cache_put *peer_find_put(const struct cache_peer *p, uint32_t id)
 {
 	struct cache_put *u = p->puts;
@@ -165,6 +171,7 @@ static struct cache_put *peer_find_put(const struct cache_peer *p, uint32_t id)
 	return u;
 }
 
+/* fd is taken over. */
 static void on_store(struct cache_peer *p, const struct cache_msg *m, int fd)
 {
 	struct cache_put *u = NULL;
@@ -225,6 +232,7 @@ static int peer_handle(struct cache_peer *p, const struct cache_msg *m, int fd, 
 	return 0; /* COMMIT and ABORT may come after it has failed */
 }
 
+/* -1 closes the link. */
 static int on_message(struct channel *c, const struct channel_got *got, struct err *e)
 {
 	struct cache_peer *p = c->arg;
@@ -239,6 +247,7 @@ static int on_message(struct channel *c, const struct channel_got *got, struct e
 	return peer_handle(p, &m, channel_take_fd(c), e);
 }
 
+/* p is gone when this returns. */
 static void peer_remove(struct cache_peer *p)
 {
 	channel_release(&p->channel);

@@ -28,6 +28,7 @@
 
 /* ---- ends */
 
+/* Gives back the room that was counted for the bytes and for two files. */
 static void put_uncount(struct cache_put *p)
 {
 	uint64_t counted = (p->bytes + ROOM_STEP - 1) / ROOM_STEP * ROOM_STEP;
@@ -36,6 +37,7 @@ static void put_uncount(struct cache_put *p)
 	p->cache->coming_files -= 2;
 }
 
+/* No more bytes come. Repeatable. */
 static void put_close_parts(struct cache_put *p)
 {
 	loop_remove(p->cache->loop, &p->watch);
@@ -43,6 +45,7 @@ static void put_close_parts(struct cache_put *p)
 	untrusted_close(&p->sock, 1);
 }
 
+/* p is gone when this returns. An unfinished file is removed. */
 static void put_release(struct cache_put *p)
 {
 	put_close_parts(p);
@@ -58,6 +61,7 @@ static void put_release(struct cache_put *p)
 	free(p);
 }
 
+/* The one end of a put. e NULL: stored or aborted. */
 static void put_end(struct cache_put *p, const struct err *e)
 {
 	if (e != NULL)
@@ -113,6 +117,7 @@ static void put_no_room(struct cache_put *p)
 
 /* ---- the end of a good one */
 
+/* First the object gets its name, then the view: no view names a missing object. */
 static int put_keep(struct cache_put *p, struct err *e)
 {
 	struct cache *c = p->cache;
@@ -149,6 +154,7 @@ static int put_keep(struct cache_put *p, struct err *e)
 	return ok ? 0 : err_set(e, ERR_SYSTEM, "out of memory");
 }
 
+/* The worker has given the descriptor back. */
 static void on_synced(struct cache_job *j)
 {
 	struct cache_put *p = j->arg;
@@ -197,7 +203,9 @@ static void put_finish(struct cache_put *p)
 	cache_worker_add(p->cache->syncs, &p->sync);
 }
 
-/* ---- bytes */
+/* ---- bytes
+ *
+ * A bounded number of pieces in each turn. The sender waits at its socket. */
 
 /* Room is counted in steps, so that limits and the disk are not asked for each piece. */
 static bool put_make_room(struct cache_put *p, uint64_t more)
@@ -263,6 +271,7 @@ static void on_bytes(struct loop_fd *w, uint32_t events)
 		more = put_take_piece(p);
 }
 
+/* A sender that stopped must not keep its room. */
 static void on_idle(struct loop_timer *t)
 {
 	put_fail(t->arg, ERR_LIMIT, "no bytes came for a long time");
@@ -287,6 +296,7 @@ static bool put_is_stream(int sock)
 	       getsockopt(sock, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
 }
 
+/* Moves *at behind the copy. */
 static const char *put_copy(char **at, const char *text)
 {
 	size_t n = strlen(text) + 1;
@@ -297,6 +307,7 @@ static const char *put_copy(char **at, const char *text)
 	return to;
 }
 
+/* One allocation for all texts of the message. */
 static bool put_copy_view(struct cache_put *p, const struct cache_msg *m)
 {
 	const struct cache_key *k = &m->key;

@@ -50,6 +50,7 @@ void cache_room_use(struct cache *c, struct cache_object *o)
 	cache_disk_use(&c->disk, o->sha256, hour);
 }
 
+/* Three bounds: the cache's bytes, its files, and the disk's reserve. */
 static bool room_fits(const struct cache *c, uint64_t bytes, uint64_t files)
 {
 	const struct cache_index *x = &c->index;

@@ -28,6 +28,7 @@ struct cache_worker {
 	struct cache_job *done;		/* the last one first */
 };
 
+/* Reads to the end of the file. */
 static void worker_hash(struct cache_job *j)
 {
 	static _Thread_local uint8_t piece[PIECE];
@@ -44,6 +45,7 @@ static void worker_hash(struct cache_job *j)
 	sha256_end(&s, j->sha256);
 }
 
+/* Waits until there is a job. */
 static struct cache_job *worker_take(struct cache_worker *w)
 {
 	struct cache_job *j;
@@ -86,6 +88,7 @@ static void *worker_run(void *arg)
 	return NULL;
 }
 
+/* The list has the last job first, and is turned around. */
 static void on_wake(struct loop_fd *f, uint32_t events)
 {
 	struct cache_worker *w = f->arg;

@@ -61,13 +61,16 @@ static void control_answer(const struct cache_msg *m)
 	}
 }
 
+/* why: a constant. */
 static void control_refuse(uint32_t id, enum err_code code, const char *why)
 {
 	control_answer(
 		&(struct cache_msg){ .type = CACHE_REFUSED, .id = id, .code = code, .text = why });
 }
 
-/* ---- orders that take long */
+/* ---- orders that take long
+ *
+ * control.busy has the id of the one in progress, which control_done() answers. */
 
 static void control_done(uint64_t bad)
 {
@@ -81,6 +84,7 @@ static void control_done(uint64_t bad)
 	control_answer(&m);
 }
 
+/* A bounded number of files in each turn. */
 static void control_collect(void)
 {
 	if (cache_room_shrink(control.cache, control.to_bytes, &control.count, &control.bytes))
@@ -120,7 +124,9 @@ static void control_begin(const struct cache_msg *m)
 	}
 }
 
-/* ---- others */
+/* ---- others
+ *
+ * Answered at once from the index. */
 
 static void on_stats(uint32_t id)
 {
@@ -300,6 +306,7 @@ static int main_confine_to(int dir, struct err *e)
 	return confine_files(&table, e);
 }
 
+/* System calls are closed last, since the steps before need more of them. */
 static int main_start(struct cache *c, unsigned reserve, struct err *e)
 {
 	main_raise_nofile();

@@ -29,6 +29,7 @@ static void seen_encode(const struct seen_record *r, uint8_t ret[RECORD])
 		ret[24 + i] = (uint8_t)(crc >> (8 * i));
 }
 
+/* False: the checksum is wrong. */
 static bool seen_decode(const uint8_t bytes[RECORD], struct seen_record *ret)
 {
 	uint8_t again[RECORD];
@@ -65,6 +66,7 @@ static uint32_t *seen_slot(const struct seen_table *t, const uint8_t name[16])
 			return &t->slots[i];
 }
 
+/* Twice as many slots as records, so a search always ends. */
 static bool seen_rebuild(struct seen_table *t)
 {
 	size_t nslots = t->size * 2 + 16;
@@ -99,6 +101,7 @@ static bool seen_grow(struct seen_table *t)
 	return false;
 }
 
+/* False: full, or out of memory. */
 static bool seen_add(struct seen_table *t, const struct seen_record *r)
 {
 	uint32_t *at;
@@ -208,6 +211,7 @@ void seen_table_close(struct seen_table *t)
 	*t = (struct seen_table){ .fd = -1 };
 }
 
+/* Each NUL is hashed as well, so that the parts cannot be shifted. */
 static void seen_name_of(const struct cache_key *key, const char *name, uint8_t ret[16])
 {
 	uint8_t hash[SHA256_SIZE];

@@ -19,6 +19,7 @@ void view_name(const struct cache_key *key, uint8_t ret[32])
 	sha256_end(&s, ret);
 }
 
+/* Reads or writes, as the codec is made. */
 static void view_fields(struct codec *c, struct view *v)
 {
 	codec_string(c, CACHE_SCOPE_MAX, &v->key.scope);
@@ -48,6 +49,7 @@ int view_file_write(const struct view *v, uint8_t ret[VIEW_FILE_MAX])
 	return (int)(c.to - ret) + CHECK;
 }
 
+/* The checksum is compared before any field is read. */
 static bool view_is_whole(const uint8_t *bytes, size_t len)
 {
 	uint8_t check[SHA256_SIZE];
