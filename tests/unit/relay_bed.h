@@ -1,5 +1,5 @@
-/* relay_bed.h - what the tests of cmd/base/relay.c share: a relay between pipes. The test is both sides:
- * the user's end of the three streams, and the program's. */
+/* relay_bed.h - what the tests of cmd/base/relay.c share: a relay between pipes. The test is both
+ * sides: the user's end of the three streams, and the program's. */
 #pragma once
 
 #include <errno.h>

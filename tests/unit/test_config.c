@@ -31,7 +31,8 @@ static void defaults_are_sane(void)
 	CHECK_STR(c.listen, "127.0.0.1:4983");
 	CHECK_STR(c.state_dir, "/var/lib/cordon");
 	CHECK_STR(c.run_dir, "/run/cordon-server");
-	CHECK(c.memory_default == 0 && c.disk_default == 0 && c.session_timeout_default_ms == 300000);
+	CHECK(c.memory_default == 0 && c.disk_default == 0 &&
+	      c.session_timeout_default_ms == 300000);
 	CHECK(c.cpus_default_milli == 1000 && c.output_limit_default == 16 << 20);
 	CHECK(c.nmount_roots == 0 && !c.allow_remote_plain && c.executions_max == 64);
 	config_defaults(&c, &user);
@@ -175,7 +176,8 @@ static void settings_are_compared(void)
 		  "cordon.localhost" },
 		{ "listen =\nunix_socket =", "listen: listen and unix_socket are both empty" },
 		{ "listen = example.com:80", "listen: " },
-		{ "listen = unix:/x", "listen: 'unix:/x' is not an address such as 127.0.0.1:4983 or [::1]:4983; a Unix socket is set by unix_socket" },
+		{ "listen = unix:/x", "listen: 'unix:/x' is not an address such as 127.0.0.1:4983 "
+				      "or [::1]:4983; a Unix socket is set by unix_socket" },
 		{ "listen = 127.0.0.1", "listen: " },
 		{ "listen = 127.0.0.1:65536", "listen: " },
 		{ "listen = 0.0.0.0:80", "listen: 0.0.0.0:80 can be reached from other machines" },

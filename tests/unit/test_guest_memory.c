@@ -227,7 +227,8 @@ static void what_does_not_fit_is_refused(void)
 	guest_memory_changes_init(&c);
 	guest_memory_init(&m);
 	CHECK(ftruncate(small, PAGE) == 0);
-	CHECK(guest_memory_changes_begin(&c, pid, base, SIZE, small, &e) < 0 && e.code == ERR_INVALID);
+	CHECK(guest_memory_changes_begin(&c, pid, base, SIZE, small, &e) < 0 &&
+	      e.code == ERR_INVALID);
 	CHECK(guest_memory_changes_begin(&c, pid, other, SIZE, make_base(), &e) < 0 &&
 	      e.code == ERR_NOT_FOUND);
 	CHECK(guest_memory_begin(&m, pid, other, SIZE, SIZE, &e) < 0 && e.code == ERR_NOT_FOUND);

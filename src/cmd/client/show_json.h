@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* {"a":1,"b":{"c_ms":90000}} as lines "a: 1" and "b.c: 90s". A member whose name ends in _bytes, _ms
- * or _millis is a size, a time or a fraction, and loses that ending. */
+/* {"a":1,"b":{"c_ms":90000}} as lines "a: 1" and "b.c: 90s". A member whose name ends in _bytes,
+ * _ms or _millis is a size, a time or a fraction, and loses that ending. */
 void show_tree(const json_t *object, FILE *to);
 
 /* JSON, indented if it is for people to read. Control characters that JSON leaves alone are

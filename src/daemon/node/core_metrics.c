@@ -87,8 +87,9 @@ static const char *const package_results[] = { "passed", "hidden",     "refused"
 					       "cut",	 "downloaded", "hash_mismatch" };
 static const char *const package_alarms[] = { "changed", "backdated" };
 /* As in lib/policy/alarm_rules.c. */
-static const char *const alarms[] = { "fork_burst", "memory_jump", "output_flood", "refused_names", "refused_hosts",
-				      "package", "cell_fault", "refused_calls", "escape_attempt" };
+static const char *const alarms[] = { "fork_burst",    "memory_jump",	"output_flood",
+				      "refused_names", "refused_hosts", "package",
+				      "cell_fault",    "refused_calls", "escape_attempt" };
 static const char *const package_caches[] = { "hit", "miss", "revalidated", "stale", "bypass" };
 static const char *const redacted[] = {
 	"email", "phone", "card", "iban", "ip", "token", "pattern"

@@ -10,8 +10,8 @@ struct live_cell;
 /* Pause a session whose time or idle time has ended and whose setting is to pause. A failure is
  * tried again. */
 void session_pause_by_itself(struct session *s, bool without_memory);
-/* Pause a session because of an alarm: it stays paused until a client resumes it, and ends with that
- * detail if it cannot be paused. False: its state changes now, try again later. */
+/* Pause a session because of an alarm: it stays paused until a client resumes it, and ends with
+ * that detail if it cannot be paused. False: its state changes now, try again later. */
 bool session_pause_for_alarm(struct session *s, const char *detail);
 /* End the pause: move the session's deadline, in the row only. */
 void session_pause_over(struct session *s);

@@ -321,9 +321,10 @@ static int copy_texts(const struct core *c, const struct template_version *v,
 	const char *alarms = spec->alarms == NULL ? "" : spec->alarms;
 	const char *redact = spec->redact == NULL ? "" : spec->redact;
 	const char *watch = spec->watch_reads == NULL ? "" : spec->watch_reads;
-	size_t need = spec->env_len + strlen(alarms) + strlen(redact) + strlen(watch) + strlen(metadata) + strlen(writable) +
-		      strlen(exportable) + strlen(network) + strlen(client) + strlen(policy) +
-		      strlen(secrets) + strlen(v->row.mounts) + 64;
+	size_t need = spec->env_len + strlen(alarms) + strlen(redact) + strlen(watch) +
+		      strlen(metadata) + strlen(writable) + strlen(exportable) + strlen(network) +
+		      strlen(client) + strlen(policy) + strlen(secrets) + strlen(v->row.mounts) +
+		      64;
 	char line[2 * 4096 + 16], *at, *begin;
 
 	for (unsigned i = 0; i < spec->nmounts; i++)

@@ -15,7 +15,7 @@ struct changes {
 	struct request *r;
 	struct session_diff diff;
 	struct changes_kept *kept; /* owned. NULL: no kept list is being read */
-	struct buf record; /* an incomplete one */
+	struct buf record;	   /* an incomplete one */
 	bool failed, whole;
 	struct err why;
 };

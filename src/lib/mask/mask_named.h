@@ -15,7 +15,7 @@ struct mask_named {
 	uint8_t ring[MASK_NAMED_MAX];
 	uint64_t n; /* bytes so far */
 	uint64_t settled;
-	unsigned sequence; /* bytes of a terminal's control sequence so far. 0: none */
+	unsigned sequence;	   /* bytes of a terminal's control sequence so far. 0: none */
 	uint64_t last[MASK_NAMES]; /* where the last thing of this name ended */
 	/* A key that may have begun, with its first bytes. key_n 0: none. */
 	char key[MASK_NAMED_HEAD];
