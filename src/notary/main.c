@@ -47,7 +47,7 @@ static struct {
 /* ---- answers */
 
 /* An answer that cannot be sent ends the process: cordond would wait for it. */
-static void answer(const struct notary_msg *m)
+static void main_answer(const struct notary_msg *m)
 {
 	static uint8_t frame[4096];
 	int n = notary_msg_write(m, frame, sizeof(frame));
@@ -62,8 +62,8 @@ static void answer(const struct notary_msg *m)
 }
 
 /* known: the remembered state, for cordond to see how far back it is. */
-static void refuse(const struct notary_msg *asked, enum notary_reason why,
-		   const struct notary_log *known, const char *text)
+static void main_refuse(const struct notary_msg *asked, enum notary_reason why,
+			const struct notary_log *known, const char *text)
 {
 	struct notary_msg m = {
 		.type = NOTARY_REFUSED, .id = asked->id, .reason = why, .text = text
@@ -76,7 +76,7 @@ static void refuse(const struct notary_msg *asked, enum notary_reason why,
 	log_warn("request refused", "reason=%s origin=%s size=%llu known=%llu error=%s",
 		 notary_reason_name(why), asked->origin == NULL ? "" : asked->origin,
 		 (unsigned long long)asked->size, (unsigned long long)m.size, text);
-	answer(&m);
+	main_answer(&m);
 }
 
 /* ---- checkpoints
@@ -99,7 +99,7 @@ static size_t add_line(const struct notary_key *k, const char *text, size_t len,
 }
 
 /* Two lines while a former key is there, so that verifiers with either key accept. */
-static void sign(const struct notary_msg *asked)
+static void main_sign(const struct notary_msg *asked)
 {
 	char text[TLOG_CHECKPOINT_MAX], lines[2 * TLOG_SIG_LINE_MAX];
 	struct tlog_checkpoint c = { .size = asked->size };
@@ -112,10 +112,10 @@ static void sign(const struct notary_msg *asked)
 	if (n > 0)
 		n = add_line(&notary.keys.former, text, len, lines, n);
 	if (n == 0) {
-		refuse(asked, NOTARY_DISK, NULL, "the checkpoint could not be signed");
+		main_refuse(asked, NOTARY_DISK, NULL, "the checkpoint could not be signed");
 		return;
 	}
-	answer(&(struct notary_msg){ .type = NOTARY_SIGNED, .id = asked->id, .lines = lines });
+	main_answer(&(struct notary_msg){ .type = NOTARY_SIGNED, .id = asked->id, .lines = lines });
 }
 
 /* For reasons of notary_judge() only. */
@@ -148,19 +148,19 @@ static void on_sign(const struct notary_msg *m)
 	int failed = 0;
 
 	if (!notary_origin_is_valid(notary.keys.name, m->origin)) {
-		refuse(m, NOTARY_ORIGIN, NULL, "the origin is not of this node");
+		main_refuse(m, NOTARY_ORIGIN, NULL, "the origin is not of this node");
 		return;
 	}
 	known = notary_state_find(&notary.state, m->origin);
 	if (known == NULL && notary.state.damaged > 0) {
-		refuse(m, NOTARY_DAMAGED, NULL, "a record of another log cannot be read");
+		main_refuse(m, NOTARY_DAMAGED, NULL, "a record of another log cannot be read");
 		return;
 	}
 	if (known != NULL)
 		root = known->root;
 	switch (notary_judge(known == NULL ? 0 : known->size, &root, m, &why)) {
 	case NOTARY_MUST_REFUSE:
-		refuse(m, why, known, why_not(why));
+		main_refuse(m, why, known, why_not(why));
 		return;
 	case NOTARY_MUST_KEEP:
 		memcpy(root.bytes, m->root, TLOG_HASH);
@@ -170,9 +170,9 @@ static void on_sign(const struct notary_msg *m)
 		break;
 	}
 	if (failed != 0)
-		refuse(m, (enum notary_reason)failed, known, e.msg);
+		main_refuse(m, (enum notary_reason)failed, known, e.msg);
 	else
-		sign(m);
+		main_sign(m);
 }
 
 /* ---- keys
@@ -201,11 +201,11 @@ static void answer_keys(const struct notary_msg *asked)
 		tlog_vkey_format(&notary.keys.former.public, former);
 		if (notary_key_sign(&notary.keys.former, text, tlog_next_key_text(present, text),
 				    m.sig, &e) < 0) {
-			refuse(asked, NOTARY_DISK, NULL, e.msg);
+			main_refuse(asked, NOTARY_DISK, NULL, e.msg);
 			return;
 		}
 	}
-	answer(&m);
+	main_answer(&m);
 }
 
 /* Only one former key is kept, so the one before it must be retired. */
@@ -215,9 +215,9 @@ static void on_rotate(const struct notary_msg *m)
 	struct err e;
 
 	if (notary.keys.former.pkey != NULL) {
-		refuse(m, NOTARY_FULL, NULL, "the former key has not been retired");
+		main_refuse(m, NOTARY_FULL, NULL, "the former key has not been retired");
 	} else if (notary_keys_rotate(&notary.keys, &e) < 0) {
-		refuse(m, NOTARY_DISK, NULL, e.msg);
+		main_refuse(m, NOTARY_DISK, NULL, e.msg);
 	} else {
 		tlog_vkey_format(&notary.keys.present.public, vkey);
 		log_info("new key", "vkey=%s", vkey);
@@ -230,7 +230,7 @@ static void on_retire(const struct notary_msg *m)
 	struct err e;
 
 	if (notary_keys_retire(&notary.keys, &e) < 0)
-		refuse(m, NOTARY_DISK, NULL, e.msg);
+		main_refuse(m, NOTARY_DISK, NULL, e.msg);
 	else
 		answer_keys(m);
 }
@@ -252,14 +252,14 @@ static void on_attest(const struct notary_msg *asked)
 	memcpy(text + n, asked->body, asked->body_len);
 	if (notary_key_sign(&notary.keys.documents, text, (size_t)n + asked->body_len, m.sig, &e) <
 	    0) {
-		refuse(asked, NOTARY_DISK, NULL, e.msg);
+		main_refuse(asked, NOTARY_DISK, NULL, e.msg);
 		return;
 	}
 	/* The id is the key's name with the first digits: all of the text before the second "+". */
 	tlog_vkey_format(&notary.keys.documents.public, vkey);
 	*strchr(strchr(vkey, '+') + 1, '+') = '\0';
 	m.keyid = vkey;
-	answer(&m);
+	main_answer(&m);
 }
 
 /* ---- the channel to cordond
@@ -378,7 +378,7 @@ static int open_folder(struct err *e)
 }
 
 /* System calls are closed last, since the steps before need more of them. */
-static int start(struct err *e)
+static int main_start(struct err *e)
 {
 	uint8_t sig[TLOG_SIG];
 
@@ -413,7 +413,7 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	(void)umask(077);
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (start(&e) < 0) {
+	if (main_start(&e) < 0) {
 		log_error("cordon-notary cannot start", "error=%s", e.msg);
 		return 1; /* the server works without it, and tries again */
 	}

@@ -21,7 +21,7 @@ bool notary_origin_is_valid(const char *name, const char *origin)
 }
 
 /* For a return in one line. */
-static enum notary_verdict refuse(enum notary_reason why, enum notary_reason *ret)
+static enum notary_verdict notary_judge_refuse(enum notary_reason why, enum notary_reason *ret)
 {
 	*ret = why;
 	return NOTARY_MUST_REFUSE;
@@ -39,14 +39,14 @@ enum notary_verdict notary_judge(uint64_t size, const struct tlog_hash *root,
 	memcpy(wanted.bytes, m->root, TLOG_HASH);
 	memcpy(proof.hashes, m->proof, m->nproof * sizeof(proof.hashes[0]));
 	if (m->size < size)
-		return refuse(NOTARY_ROLLBACK, ret_reason);
+		return notary_judge_refuse(NOTARY_ROLLBACK, ret_reason);
 	if (m->size == size)
 		return tlog_hash_equal(&wanted, size == 0 ? &empty : root)
 			       ? NOTARY_MAY_SIGN
-			       : refuse(NOTARY_FORK, ret_reason);
+			       : notary_judge_refuse(NOTARY_FORK, ret_reason);
 	if (m->old_size != size)
-		return refuse(NOTARY_STALE, ret_reason);
+		return notary_judge_refuse(NOTARY_STALE, ret_reason);
 	if (!tlog_consistency_holds(size, m->size, root, &wanted, &proof))
-		return refuse(NOTARY_FORK, ret_reason);
+		return notary_judge_refuse(NOTARY_FORK, ret_reason);
 	return NOTARY_MUST_KEEP;
 }

@@ -83,13 +83,13 @@ static void state_enter(struct notary_state *s, struct notary_log *l)
  *
  * Numbers are little endian, so the file is alike on every machine. */
 
-static void put64(uint8_t *p, uint64_t v)
+static void notary_state_put64(uint8_t *p, uint64_t v)
 {
 	for (unsigned i = 0; i < 8; i++)
 		p[i] = (uint8_t)(v >> (8 * i));
 }
 
-static uint64_t get64(const uint8_t *p)
+static uint64_t notary_state_get64(const uint8_t *p)
 {
 	uint64_t v = 0;
 
@@ -102,8 +102,8 @@ static uint64_t get64(const uint8_t *p)
 static void slot_write(const struct notary_log *l, uint8_t slot[NOTARY_SLOT])
 {
 	memset(slot, 0, NOTARY_SLOT);
-	put64(slot + SLOT_TURN, l->turn);
-	put64(slot + SLOT_SIZE, l->size);
+	notary_state_put64(slot + SLOT_TURN, l->turn);
+	notary_state_put64(slot + SLOT_SIZE, l->size);
 	memcpy(slot + SLOT_ROOT, l->root.bytes, TLOG_HASH);
 	memcpy(slot + SLOT_ORIGIN, l->origin, strlen(l->origin));
 	sha256_of(slot + SLOT_TURN, NOTARY_SLOT - SLOT_TURN, slot);
@@ -117,8 +117,8 @@ static bool slot_read(const uint8_t slot[NOTARY_SLOT], struct notary_log *ret)
 	sha256_of(slot + SLOT_TURN, NOTARY_SLOT - SLOT_TURN, sum);
 	if (memcmp(sum, slot, sizeof(sum)) != 0)
 		return false;
-	*ret = (struct notary_log){ .turn = get64(slot + SLOT_TURN),
-				    .size = get64(slot + SLOT_SIZE) };
+	*ret = (struct notary_log){ .turn = notary_state_get64(slot + SLOT_TURN),
+				    .size = notary_state_get64(slot + SLOT_SIZE) };
 	memcpy(ret->root.bytes, slot + SLOT_ROOT, TLOG_HASH);
 	memcpy(ret->origin, slot + SLOT_ORIGIN, sizeof(ret->origin) - 1);
 	return ret->turn > 0 && ret->origin[0] != '\0' && ret->size <= TLOG_SIZE_MAX;

@@ -476,8 +476,8 @@ static int arrange_make_trust(struct arranging *a, const struct arrange_authorit
 }
 
 /* Fill the tree. It is empty and has the image's layers below it. */
-static int arrange(struct layer_tree *t, const struct storage_ids *ids,
-		   const struct arrange_authority *au, struct err *e)
+static int op_arrange_arrange(struct layer_tree *t, const struct storage_ids *ids,
+			      const struct arrange_authority *au, struct err *e)
 {
 	struct arranging a = { t, ids };
 
@@ -611,7 +611,7 @@ static int arrange_work(void *arg, int top, const int *lower, struct storage_rep
 		return -1;
 	tree.count.bytes_max = BYTES_MAX;
 	tree.count.entries_max = ENTRIES_MAX;
-	if (arrange(&tree, &ids, &authority, e) < 0)
+	if (op_arrange_arrange(&tree, &ids, &authority, e) < 0)
 		return -1;
 	if (image->programs >= 0 &&
 	    arrange_programs(&(struct arranging){ &tree, &ids }, image->programs, e) < 0)

@@ -49,7 +49,7 @@ static bool fold_find(int dir, const char *name, struct stat *ret)
 	return fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int fold(const struct fold_dir *d, unsigned depth, struct err *e);
+static int op_fold_fold(const struct fold_dir *d, unsigned depth, struct err *e);
 
 /* The directories of the base that show through, if its name is a directory. */
 static int fold_open_base_dirs(const struct fold_dir *d, const char *name, struct fold_dir *ret,
@@ -109,7 +109,7 @@ static int fold_directory(const struct fold_dir *d, unsigned i, const char *name
 			    (sub.to = openat(d->to, name, DIR_FLAGS | O_CLOEXEC)) < 0))
 		result = member_fail(e, "make", name);
 	if (result == 0)
-		result = fold(&sub, depth + 1, e);
+		result = op_fold_fold(&sub, depth + 1, e);
 	io_close_all(&sub.to, 1);
 	io_close_all(sub.base, sub.nbase);
 	io_close_all(sub.from, sub.n);
@@ -210,7 +210,7 @@ static int fold_names(const struct fold_dir *d, unsigned i, unsigned depth, stru
 	return result;
 }
 
-static int fold(const struct fold_dir *d, unsigned depth, struct err *e)
+static int op_fold_fold(const struct fold_dir *d, unsigned depth, struct err *e)
 {
 	for (unsigned i = 0; i < d->n; i++)
 		if (fold_names(d, i, depth, e) < 0)
@@ -257,7 +257,7 @@ static int fold_place(int top, const int *layers, unsigned place, const struct f
 			 (all.to = openat(top, name, DIR_FLAGS | O_CLOEXEC)) < 0))
 		result = member_fail(e, "make", name);
 	if (*ret_any && result == 0)
-		result = fold(&all, 0, e);
+		result = op_fold_fold(&all, 0, e);
 	io_close_all(&all.to, 1);
 	io_close_all(all.from, all.n);
 	io_close_all(all.base, all.nbase);

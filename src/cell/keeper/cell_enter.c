@@ -3,8 +3,8 @@
  * The process is PID 1 of the new cell's pid and user namespaces. At first it has every capability
  * over these, and sees the old root. While the builder assembles the file system, PID 1 takes the
  * steps that need no file system. Then it waits for a byte from the builder (the go), and gives up
- * its rights. enter() is the whole list. The order must not change, because each step needs rights
- * that later steps remove:
+ * its rights. cell_enter_enter() is the whole list. The order must not change, because each step
+ * needs rights that later steps remove:
  *
  *   before the go   cgroup (limits hold from here on), then namespaces (the cgroup namespace has
  *                   the cgroup just entered as its root), network, host name, descriptors
@@ -168,7 +168,7 @@ static int enter_no_stdio(struct err *e)
 	return 0;
 }
 
-static int enter(struct enter_plan *p, struct err *e)
+static int cell_enter_enter(struct enter_plan *p, struct err *e)
 {
 	const struct keeper_create *r = p->request;
 	enum cell_profile profile = (enum cell_profile)r->profile;
@@ -203,7 +203,7 @@ void cell_enter(const struct enter_plan *plan)
 	struct enter_plan p = *plan;
 	struct err e = { 0 };
 
-	if (enter(&p, &e) == 0) {
+	if (cell_enter_enter(&p, &e) == 0) {
 		/* By the link in /proc: the filter of the locked profile refuses execveat(2). */
 		(void)execve("/proc/self/fd/4", argv, envp);
 		(void)err_sys(&e, "start %s", argv[0]);

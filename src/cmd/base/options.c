@@ -6,7 +6,8 @@
 #include "lib/base/units.h"
 
 /* Find "--name" or "--name=value". *ret_value is what follows the '=', or NULL. */
-static const struct option *find(const struct verb *v, const char *word, const char **ret_value)
+static const struct option *options_match(const struct verb *v, const char *word,
+					  const char **ret_value)
 {
 	const char *name = word + 2;
 	size_t n = strcspn(name, "=");
@@ -176,7 +177,7 @@ int options_parse(const struct verb *v, int argc, char **argv, void *fields, uin
 				return -1;
 			continue;
 		}
-		o = find(v, word, &value);
+		o = options_match(v, word, &value);
 		if (o == NULL)
 			return options_unknown(v, word, e);
 		if (options_take(&p, o, value, e) < 0)
@@ -193,7 +194,7 @@ const struct option *options_open(const struct verb *v, const char *word)
 	const struct option *o = NULL;
 
 	if (word[1] == '-') {
-		o = find(v, word, &value);
+		o = options_match(v, word, &value);
 		return o == NULL || o->kind == OPTION_FLAG || o->kind == OPTION_WORD ||
 				       value != NULL
 			       ? NULL
@@ -213,7 +214,8 @@ const char *options_find(const struct verb *v, int argc, char **argv, const char
 
 	for (int i = 0; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
 		const char *value = NULL;
-		const struct option *o = argv[i][1] == '-' ? find(v, argv[i], &value) : NULL;
+		const struct option *o =
+			argv[i][1] == '-' ? options_match(v, argv[i], &value) : NULL;
 
 		if (o == NULL || o->kind == OPTION_FLAG)
 			continue;

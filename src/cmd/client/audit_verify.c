@@ -1,6 +1,6 @@
 /* audit_verify.c - see audit_verify.h. on_line() gets one line after the other and calls the
- * function for its kind. A function returns false when the verdict is final, and end() keeps the
- * first one.
+ * function for its kind. A function returns false when the verdict is final, and
+ * audit_verify_decide() keeps the first one.
  *
  * Two sets of keys run side by side. A checkpoint makes records verified only with a trusted
  * key. The keys that the log itself names explain checkpoints from before. */
@@ -58,8 +58,8 @@ struct audit_verify {
 
 /* ---- the end: the first reason counts */
 
-static PRINTF(3, 4) bool end(struct audit_verify *v, enum audit_verdict verdict, const char *fmt,
-			     ...)
+static PRINTF(3, 4) bool audit_verify_decide(struct audit_verify *v, enum audit_verdict verdict,
+					     const char *fmt, ...)
 {
 	va_list args;
 
@@ -80,13 +80,13 @@ static bool audit_verify_changed(struct audit_verify *v, uint64_t seq, const cha
 		v->found.has_first_bad = true;
 		v->found.first_bad = seq;
 	}
-	return end(v, AUDIT_CHANGED, "%s", why);
+	return audit_verify_decide(v, AUDIT_CHANGED, "%s", why);
 }
 
 /* The form is wrong, so nothing can be said about the records. */
 static bool audit_verify_unreadable(struct audit_verify *v, const char *why)
 {
-	return end(v, AUDIT_UNREADABLE, "%s", why);
+	return audit_verify_decide(v, AUDIT_UNREADABLE, "%s", why);
 }
 
 /* ---- signatures */
@@ -508,8 +508,9 @@ static bool check_root(struct audit_verify *v, const struct tlog_checkpoint *c)
 	struct tlog_hash root;
 
 	if (c->size > v->tree.size)
-		return end(v, AUDIT_INCOMPLETE, "records %llu to %llu are missing",
-			   (unsigned long long)v->tree.size, (unsigned long long)c->size - 1);
+		return audit_verify_decide(v, AUDIT_INCOMPLETE, "records %llu to %llu are missing",
+					   (unsigned long long)v->tree.size,
+					   (unsigned long long)c->size - 1);
 	if (c->size < v->tree.size)
 		return audit_verify_changed(v, c->size, "a checkpoint out of its place");
 	tlog_range_root(&v->tree, &root);
@@ -638,23 +639,28 @@ const struct audit_found *audit_verify_end(struct audit_verify *v)
 	if (!v->has_head)
 		(void)audit_verify_unreadable(v, "there is no export");
 	else if (v->len > 0)
-		(void)end(v, AUDIT_INCOMPLETE, "the last line is cut off");
+		(void)audit_verify_decide(v, AUDIT_INCOMPLETE, "the last line is cut off");
 	else if (v->is_unsigned)
 		(void)not_signed(v);
 	else if (size < v->size)
-		(void)end(v, AUDIT_INCOMPLETE, "records %llu to %llu are missing",
-			  (unsigned long long)size, (unsigned long long)v->size - 1);
+		(void)audit_verify_decide(v, AUDIT_INCOMPLETE, "records %llu to %llu are missing",
+					  (unsigned long long)size,
+					  (unsigned long long)v->size - 1);
 	else if (v->rules->since != NULL && !v->since_met)
-		(void)end(v, AUDIT_INCOMPLETE, "the log is shorter than the checkpoint of --since");
+		(void)audit_verify_decide(v, AUDIT_INCOMPLETE,
+					  "the log is shorter than the checkpoint of --since");
 	else if (v->found.checkpoints == 0 || v->found.verified < size)
-		(void)end(v, AUDIT_INCOMPLETE, "no checkpoint has the records from %llu on",
-			  (unsigned long long)v->found.verified);
+		(void)audit_verify_decide(v, AUDIT_INCOMPLETE,
+					  "no checkpoint has the records from %llu on",
+					  (unsigned long long)v->found.verified);
 	else if (v->pruned_told < v->found.pruned)
-		(void)end(v, AUDIT_INCOMPLETE,
-			  "records are missing, and no record says that they were pruned");
+		(void)audit_verify_decide(
+			v, AUDIT_INCOMPLETE,
+			"records are missing, and no record says that they were pruned");
 	else if (!v->is_witnessed)
-		(void)end(v, AUDIT_INCOMPLETE, "%zu of %zu witnesses have signed a checkpoint",
-			  v->most, v->rules->quorum);
+		(void)audit_verify_decide(v, AUDIT_INCOMPLETE,
+					  "%zu of %zu witnesses have signed a checkpoint", v->most,
+					  v->rules->quorum);
 	v->over = true;
 	return &v->found;
 }

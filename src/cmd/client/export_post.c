@@ -74,8 +74,8 @@ static bool is_temporary(int status)
 }
 
 /* 0: taken. 1: too long for the receiver. */
-static int post(struct export_sink *s, const char *target, const char *body, size_t len,
-		uint64_t *ret_wait_ms, struct err *e)
+static int export_post_post(struct export_sink *s, const char *target, const char *body, size_t len,
+			    uint64_t *ret_wait_ms, struct err *e)
 {
 	const struct client_request r = { .method = "POST",
 					  .target = target,
@@ -109,8 +109,8 @@ static int post(struct export_sink *s, const char *target, const char *body, siz
 		       "%s: the receiver answered %d: %.120s", target, status, n == 0 ? "" : text);
 }
 
-/* As post(). *ret_n: how many the body has. 0: it was not sent. As post(). *ret_n: how many the
- * body has. Take body over. The bound is checked before anything is sent. */
+/* As export_post_post(). *ret_n: how many the body has. 0: it was not sent. As post(). *ret_n: how
+ * many the body has. Take body over. The bound is checked before anything is sent. */
 static int post_json(struct export_sink *s, const char *target, json_t *body, size_t n,
 		     uint64_t *ret_wait_ms, struct err *e)
 {
@@ -129,7 +129,7 @@ static int post_json(struct export_sink *s, const char *target, json_t *body, si
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	if (strlen(text) > EXPORT_BODY_MAX)
 		return 1;
-	done = post(s, target, text, strlen(text), ret_wait_ms, e);
+	done = export_post_post(s, target, text, strlen(text), ret_wait_ms, e);
 	return done;
 }
 

@@ -10,7 +10,7 @@
 #include "cmd/client/verbs.h"
 
 /* The fields of one call. Rows with a member go into the body by themselves. The others are
- * added by compose(). */
+ * added by verb_create_compose(). */
 struct create_fields {
 	struct args_common common;
 	struct create_options make;
@@ -78,7 +78,7 @@ static int add_mcp(json_t *body, const char *path, struct err *e)
 }
 
 /* The parts of the body that need code: NULL with e set, else the caller owns the body. */
-static json_t *compose(const struct create_fields *f, struct err *e)
+static json_t *verb_create_compose(const struct create_fields *f, struct err *e)
 {
 	OWN_JSON *body = create_body(&verb_create, f, &f->make, e);
 
@@ -90,7 +90,8 @@ static json_t *compose(const struct create_fields *f, struct err *e)
 	return json_incref(body);
 }
 
-static int create(const struct create_fields *f, const json_t *body, json_t **ret, struct err *e)
+static int verb_create_create(const struct create_fields *f, const json_t *body, json_t **ret,
+			      struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 
@@ -99,7 +100,7 @@ static int create(const struct create_fields *f, const json_t *body, json_t **re
 	return create_session(&a, body, ret, e);
 }
 
-static int run(int argc, char **argv)
+static int verb_create_run(int argc, char **argv)
 {
 	static struct create_fields f;
 	static struct args_words words;
@@ -110,10 +111,10 @@ static int run(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	body = compose(&f, &e);
+	body = verb_create_compose(&f, &e);
 	if (body == NULL)
 		return args_refused(&verb_create, &e);
-	if (create(&f, body, &session, &e) < 0)
+	if (verb_create_create(&f, body, &session, &e) < 0)
 		return args_refused(&verb_create, &e);
 	if (f.common.json) {
 		show_json(session, true, stdout);
@@ -135,5 +136,5 @@ const struct verb verb_create = {
 		    "cordon create --persist --keep 7d --volume data:/data\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = verb_create_run,
 };

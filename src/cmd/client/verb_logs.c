@@ -306,7 +306,7 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 }
 
 /* The id of the execution is found first, also for one that has ended. */
-static int logs(struct logs_fields *f, const struct args_words *words, struct err *e)
+static int verb_logs_logs(struct logs_fields *f, const struct args_words *words, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
@@ -341,7 +341,7 @@ static int logs_run(int argc, char **argv)
 				  f.stream);
 	if (f.common.json && !f.follow)
 		return args_wrong(&verb_logs, "--json needs --follow; without it there are bytes");
-	return logs(&f, &words, &e) < 0 ? args_refused(&verb_logs, &e) : ARGS_OK;
+	return verb_logs_logs(&f, &words, &e) < 0 ? args_refused(&verb_logs, &e) : ARGS_OK;
 }
 
 const struct verb verb_logs = {

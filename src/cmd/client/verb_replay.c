@@ -395,7 +395,7 @@ static int replay_play(struct replay *p, struct err *e)
 
 /* After a terminal's recording the screen is set back, since a cut recording may have left the
  * alternate screen or a colour. */
-static int replay(const struct replay_fields *f, const char *word, struct err *e)
+static int verb_replay_replay(const struct replay_fields *f, const char *word, struct err *e)
 {
 	/* Soft reset, the usual screen, the usual colours: undo the state left by a cut
 	 * recording. */
@@ -427,7 +427,8 @@ static int run_replay(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	return replay(&f, words.at[0], &e) < 0 ? args_refused(&verb_replay, &e) : ARGS_OK;
+	return verb_replay_replay(&f, words.at[0], &e) < 0 ? args_refused(&verb_replay, &e)
+							   : ARGS_OK;
 }
 
 const struct verb verb_replay = {

@@ -374,7 +374,7 @@ static int run_once(const struct run_fields *f, const json_t *body, const struct
 }
 
 /* All mistakes of the command line show before the session exists. */
-static int run(int argc, char **argv)
+static int verb_run_run(int argc, char **argv)
 {
 	static struct run_fields f;
 	OWN_JSON *execution = NULL;
@@ -421,5 +421,5 @@ const struct verb verb_run = {
 		"cordon run --server --template python --policy pypi -- pip download requests\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = verb_run_run,
 };

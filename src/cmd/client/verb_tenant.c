@@ -83,7 +83,8 @@ static void print_tenants(const json_t *items)
 }
 
 /* A table of its own, because quotas need a unit and a word for the default. */
-static int list(const void *fields, struct api_call *a, const char *unused, struct err *e)
+static int verb_tenant_list(const void *fields, struct api_call *a, const char *unused,
+			    struct err *e)
 {
 	const struct tenant_fields *f = fields;
 	OWN_JSON *items = NULL;
@@ -107,13 +108,13 @@ static int list(const void *fields, struct api_call *a, const char *unused, stru
 /* A row without a function is one request (resource_table.h). "set" sends only the given
  * members. */
 static const struct subverb subverbs[] = {
-	{ "ls", false, list },
+	{ "ls", false, verb_tenant_list },
 	{ "create", true, .method = "POST", .path = PATH, .named = "name", .shown = "id" },
 	{ "set", true, .method = "PATCH", .path = PATH, .shown = "id" },
 	{ "rm", true, .method = "DELETE", .path = PATH },
 };
 
-static int run(int argc, char **argv)
+static int verb_tenant_run(int argc, char **argv)
 {
 	static struct tenant_fields f;
 
@@ -132,5 +133,5 @@ const struct verb verb_tenant = {
 		    "cordon tenant set ID --redact email --redact card\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = verb_tenant_run,
 };

@@ -107,7 +107,7 @@ static void print_entry(const void *arg, const json_t *r)
 }
 
 /* Entries come as the server has them. Those that were lost are told by the entry behind them. */
-static int run(int argc, char **argv)
+static int verb_trace_run(int argc, char **argv)
 {
 	static struct trace_fields f;
 	static struct args_words words;
@@ -145,5 +145,5 @@ const struct verb verb_trace = {
 		    "cordon create --trace files\n",
 	.options = options,
 	.noptions = COUNT(options),
-	.run = run,
+	.run = verb_trace_run,
 };

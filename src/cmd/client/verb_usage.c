@@ -293,7 +293,8 @@ static int usage_fetch(struct api_call *a, const struct usage_fields *f, enum by
 }
 
 /* Prices are read before the request, so a wrong file costs no request. */
-static int usage(struct api_call *a, const struct usage_fields *f, enum by by, struct err *e)
+static int verb_usage_usage(struct api_call *a, const struct usage_fields *f, enum by by,
+			    struct err *e)
 {
 	OWN_JSON *answer = NULL;
 	json_t *rows, *total;
@@ -339,7 +340,8 @@ static int usage_run(int argc, char **argv)
 		return args_wrong(&verb_usage, "--csv: not with --json");
 	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0)
 		return args_refused(&verb_usage, &e);
-	return usage(&a, &f, (enum by)by, &e) < 0 ? args_refused(&verb_usage, &e) : ARGS_OK;
+	return verb_usage_usage(&a, &f, (enum by)by, &e) < 0 ? args_refused(&verb_usage, &e)
+							     : ARGS_OK;
 }
 
 const struct verb verb_usage = {

@@ -205,9 +205,9 @@ void trial_run(const struct trial *t, struct trial_result *ret)
 		ret->can_redirect = strstr(json, "\"egress_redirect\":true") != NULL;
 }
 
-/* ---- rows. Each check calls row() once for each feature. A row has a group and a name, which
- * scripts look for, whether the feature works, whether the standard profile needs it, a detail
- * for people, and the help for a missing one. */
+/* ---- rows. Each check calls doctor_print_row() once for each feature. A row has a group and a
+ * name, which scripts look for, whether the feature works, whether the standard profile needs it, a
+ * detail for people, and the help for a missing one. */
 #define SAID "a program ran in a cell" /* by the program of a trial */
 
 /* The rows so far. The verdict counts them, so every row goes through any_row(). One of `object`
@@ -277,8 +277,8 @@ static void any_row(const char *group, const char *name, bool ok, bool needed, c
 		print_console(console);
 }
 
-static void row(const char *group, const char *name, bool ok, bool needed, const char *detail,
-		const char *help)
+static void doctor_print_row(const char *group, const char *name, bool ok, bool needed,
+			     const char *detail, const char *help)
 {
 	any_row(group, name, ok, needed, detail, help, "");
 }
@@ -312,35 +312,41 @@ static void check_restrictions(const struct cell_restrictions *w, struct trial_r
 	char text[256];
 
 	try_cell(cell_profile_name(CELL_STANDARD), standard);
-	row("isolation", "standard profile", standard->ok, true,
-	    standard->ok ? "a cell was made and ran a command" : why,
-	    strstr(why, "private mounts: Invalid") != NULL ||
-			    strstr(why, "namespaces: Operation not permitted") != NULL
-		    ? "this may be a chroot, in which Linux makes no user namespaces: use "
-		      "pivot_root (systemd-nspawn does), or the machine itself"
-		    : "the message names the step; see doc/limits.md");
+	doctor_print_row(
+		"isolation", "standard profile", standard->ok, true,
+		standard->ok ? "a cell was made and ran a command" : why,
+		strstr(why, "private mounts: Invalid") != NULL ||
+				strstr(why, "namespaces: Operation not permitted") != NULL
+			? "this may be a chroot, in which Linux makes no user namespaces: use "
+			  "pivot_root (systemd-nspawn does), or the machine itself"
+			: "the message names the step; see doc/limits.md");
 	if (standard->ok)
-		row("isolation", "egress", standard->can_redirect, false,
-		    standard->can_redirect
-			    ? "connections of a cell can be redirected to cordon-egress"
-			    : "this kernel has no nftables with tproxy: cells have no network but "
-			      "loopback",
-		    "a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
+		doctor_print_row(
+			"isolation", "egress", standard->can_redirect, false,
+			standard->can_redirect
+				? "connections of a cell can be redirected to cordon-egress"
+				: "this kernel has no nftables with tproxy: cells have no network "
+				  "but "
+				  "loopback",
+			"a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
 	else
-		row("isolation", "egress", false, false, "not tried: it needs a cell", "");
+		doctor_print_row("isolation", "egress", false, false, "not tried: it needs a cell",
+				 "");
 	try_cell(cell_profile_name(CELL_LOCKED), &locked);
-	row("isolation", "locked profile", locked.ok, false,
-	    locked.ok ? "a cell was made and ran a command" : locked.why, "");
+	doctor_print_row("isolation", "locked profile", locked.ok, false,
+			 locked.ok ? "a cell was made and ran a command" : locked.why, "");
 	(void)snprintf(text, sizeof(text), "%u ids for each cell%s", w->ids,
 		       w->rootless ? ", from /etc/subuid where given" : ", of its own");
-	row("isolation", "user ids", w->ids > 1, false, text,
-	    "install uidmap and give the user 65,536 ids in /etc/subuid and /etc/subgid");
+	doctor_print_row(
+		"isolation", "user ids", w->ids > 1, false, text,
+		"install uidmap and give the user 65,536 ids in /etc/subuid and /etc/subgid");
 	(void)snprintf(text, sizeof(text),
 		       w->landlock_abi > 0 ? "version %u" : "not in this kernel (version 2 needed)",
 		       w->landlock_abi);
-	row("isolation", "Landlock", w->landlock_abi > 0, false, text,
-	    "a kernel of 5.19 or later with landlock in its lsm= list; cells work without this "
-	    "second restriction");
+	doctor_print_row(
+		"isolation", "Landlock", w->landlock_abi > 0, false, text,
+		"a kernel of 5.19 or later with landlock in its lsm= list; cells work without this "
+		"second restriction");
 }
 
 /* cordon serve raises its own to the hard one. So the hard limit counts here, compared with the
@@ -358,9 +364,9 @@ static void check_descriptors(void)
 		       "%llu for each program of a server; %u sessions want %llu",
 		       (unsigned long long)limit.rlim_max, NOFILE_SESSIONS,
 		       (unsigned long long)nofile_wanted(NOFILE_SESSIONS));
-	row("limit", "descriptors", ok, false, text,
-	    "raise the hard limit (LimitNOFILE= of the service, ulimit -Hn), or set "
-	    "node_max_sessions lower");
+	doctor_print_row("limit", "descriptors", ok, false, text,
+			 "raise the hard limit (LimitNOFILE= of the service, ulimit -Hn), or set "
+			 "node_max_sessions lower");
 }
 
 /* The resource limits that the keeper can enforce here. Only root needs them: an ordinary user
@@ -385,15 +391,15 @@ static void check_limits(const struct cell_restrictions *w)
 
 		(void)snprintf(text, sizeof(text), ok ? "cgroup v%u" : "%.0u%s",
 			       ok ? w->cgroup_version : 0, w->no_limits_why);
-		row("limit", limits[i].name, ok, !w->rootless, ok ? text : w->no_limits_why,
-		    advice);
+		doctor_print_row("limit", limits[i].name, ok, !w->rootless,
+				 ok ? text : w->no_limits_why, advice);
 	}
-	row("limit", "disk, inodes", true, true, "sized tmpfs", "");
-	row("limit", "disk rate", (w->limits & CELL_LIMIT_DISK) != 0, false,
-	    (w->limits & CELL_LIMIT_DISK) != 0 ? "cgroup v2, io"
-					       : "no cgroup v2 with the io controller",
-	    "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
-	row("limit", "nofile, output, time", true, true, "", "");
+	doctor_print_row("limit", "disk, inodes", true, true, "sized tmpfs", "");
+	doctor_print_row("limit", "disk rate", (w->limits & CELL_LIMIT_DISK) != 0, false,
+			 (w->limits & CELL_LIMIT_DISK) != 0 ? "cgroup v2, io"
+							    : "no cgroup v2 with the io controller",
+			 "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
+	doctor_print_row("limit", "nofile, output, time", true, true, "", "");
 	check_descriptors();
 }
 
@@ -411,12 +417,12 @@ static void check_disks(const struct cell_restrictions *w)
 			  : !tools    ? "no mkfs.ext4 and e2fsck in /usr/sbin"
 				      : NULL;
 
-	row("storage", "disks", why == NULL, false,
-	    why == NULL ? "ext4 images on loop devices (storage: disk, persist)" : why,
-	    w->rootless ? "run the server as root"
-	    : loop < 0	? "modprobe loop"
-	    : ext4 < 0	? "modprobe ext4"
-			: "install e2fsprogs");
+	doctor_print_row("storage", "disks", why == NULL, false,
+			 why == NULL ? "ext4 images on loop devices (storage: disk, persist)" : why,
+			 w->rootless ? "run the server as root"
+			 : loop < 0  ? "modprobe loop"
+			 : ext4 < 0  ? "modprobe ext4"
+				     : "install e2fsprogs");
 }
 
 /* cordon-cache has a user of its own, if there is one. Without that user the cache works, but
@@ -425,11 +431,12 @@ static void check_cache(const struct cell_restrictions *w)
 {
 	bool ok = w->rootless || getpwnam("cordon-cache") != NULL;
 
-	row("storage", "package cache", ok, false,
-	    w->rootless ? "cordon-cache runs as the user that starts the server"
-	    : ok	? "cordon-cache has a user of its own"
-			: "no user cordon-cache: it runs as the user of cordon-egress",
-	    "useradd --system --shell /usr/sbin/nologin cordon-cache, or set cache_user");
+	doctor_print_row(
+		"storage", "package cache", ok, false,
+		w->rootless ? "cordon-cache runs as the user that starts the server"
+		: ok	    ? "cordon-cache has a user of its own"
+			    : "no user cordon-cache: it runs as the user of cordon-egress",
+		"useradd --system --shell /usr/sbin/nologin cordon-cache, or set cache_user");
 }
 
 /* cordon-notary has a user of its own, if there is one. It holds the signing keys of the audit
@@ -438,11 +445,12 @@ static void check_notary(const struct cell_restrictions *w)
 {
 	bool ok = w->rootless || getpwnam("cordon-notary") != NULL;
 
-	row("storage", "audit log keys", ok, false,
-	    w->rootless ? "cordon-notary runs as the user that starts the server"
-	    : ok	? "cordon-notary has a user of its own"
-			: "no user cordon-notary: it runs as the user of cordon-cache",
-	    "useradd --system --shell /usr/sbin/nologin cordon-notary, or set notary_user");
+	doctor_print_row(
+		"storage", "audit log keys", ok, false,
+		w->rootless ? "cordon-notary runs as the user that starts the server"
+		: ok	    ? "cordon-notary has a user of its own"
+			    : "no user cordon-notary: it runs as the user of cordon-cache",
+		"useradd --system --shell /usr/sbin/nologin cordon-notary, or set notary_user");
 }
 
 /* The standard profile needs no storage feature, so these rows never decide the exit code. The
@@ -452,14 +460,14 @@ static void check_storage(const struct cell_restrictions *w)
 	struct statfs fs;
 	char text[96];
 
-	row("storage", "idmapped layers", !w->rootless, false,
-	    w->rootless ? "only a privileged keeper can"
-			: "root in a cell owns /usr in its own view",
-	    "run as root");
+	doctor_print_row("storage", "idmapped layers", !w->rootless, false,
+			 w->rootless ? "only a privileged keeper can"
+				     : "root in a cell owns /usr in its own view",
+			 "run as root");
 	if (statfs("/usr", &fs) == 0) {
 		(void)snprintf(text, sizeof(text), "file system type 0x%lx",
 			       (unsigned long)fs.f_type);
-		row("storage", "/usr", true, true, text, "");
+		doctor_print_row("storage", "/usr", true, true, text, "");
 	}
 	check_disks(w);
 	check_cache(w);
@@ -474,9 +482,10 @@ static void check_programs(void)
 
 	for (size_t i = 0; i < COUNT(programs); i++) {
 		(void)snprintf(path, sizeof(path), "/usr/bin/%s", programs[i]);
-		row("template", programs[i], access(path, X_OK) == 0, false,
-		    access(path, X_OK) == 0 ? path : "not on this machine, so not in its cells",
-		    "install it with apt-get");
+		doctor_print_row(
+			"template", programs[i], access(path, X_OK) == 0, false,
+			access(path, X_OK) == 0 ? path : "not on this machine, so not in its cells",
+			"install it with apt-get");
 	}
 }
 
@@ -491,9 +500,10 @@ static void check_all(const struct doctor_options *o)
 	bool ok;
 
 	ok = keeper_client_start(&keeper, false, &e) == 0 && keeper_client_hello(&keeper, &e) == 0;
-	row("isolation", "keeper", ok, true, ok ? "started" : e.msg,
-	    "an ordinary user needs user namespaces: sysctl kernel.unprivileged_userns_clone=1, or "
-	    "run as root");
+	doctor_print_row("isolation", "keeper", ok, true, ok ? "started" : e.msg,
+			 "an ordinary user needs user namespaces: sysctl "
+			 "kernel.unprivileged_userns_clone=1, or "
+			 "run as root");
 	if (ok) {
 		found = keeper.restrictions;
 		keeper_client_stop(&keeper, NULL);

@@ -610,7 +610,7 @@ static int with_keeper(struct run *r, struct err *e)
 
 /* Checks of the command line come first, so that wrong use starts no process. All that the
  * keeper's start and later steps opened is closed here, also after an error. */
-static int run(struct run *r, struct err *e)
+static int run_run(struct run *r, struct err *e)
 {
 	const struct node_ca *authority = NULL;
 	int result = -1;
@@ -702,7 +702,7 @@ int run_main(int argc, char **argv)
 	if (parsed < 0)
 		(void)run_failed(&r, true);
 	else
-		parsed = run(&r, &e);
+		parsed = run_run(&r, &e);
 	terminal_stop(&r.terminal);
 	if (parsed < 0) {
 		err_sanitize(&e); /* it may quote the command line, or the cell */

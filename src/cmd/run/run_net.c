@@ -310,7 +310,8 @@ static int send_frame(struct run_net *n, enum egress_type type, const char *id, 
 
 /* Send the listeners and the policy, then wait for TAKEN. An empty text there means that the
  * policy is in force. Another text is the reason against it. */
-static int attach(struct run_net *n, const char *id, const int listeners[2], struct err *e)
+static int run_net_send_attach(struct run_net *n, const char *id, const int listeners[2],
+			       struct err *e)
 {
 	uint64_t until = clock_now_ns() + ATTACH_MS * CLOCK_MS;
 	OWN_MEM char *taken = NULL;
@@ -344,7 +345,7 @@ int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int s
 		return err_sys(e, "open the listeners of the cell's network access");
 	memcpy(listeners, agent->fds, sizeof(listeners));
 	agent->nfds = 0;
-	attached = attach(n, id, listeners, e);
+	attached = run_net_send_attach(n, id, listeners, e);
 	untrusted_close(listeners, COUNT(listeners));
 	return attached;
 }

@@ -43,7 +43,7 @@
 #define SOON_MS 10 /* for what cannot start yet, see struct role */
 
 /* Send a state to systemd, if it started this process and asked for that (sd_notify(3)). */
-static void notify(const char *what)
+static void supervisor_tell_systemd(const char *what)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	const char *to = NULL;
@@ -227,7 +227,7 @@ static void begin_stop(struct supervisor *v, bool upgrade)
 	v->ending = true;
 	v->upgrading = upgrade;
 	v->end_ns = clock_now_ns() + END_MS * CLOCK_MS;
-	notify(upgrade ? "RELOADING=1" : "STOPPING=1");
+	supervisor_tell_systemd(upgrade ? "RELOADING=1" : "STOPPING=1");
 	log_info(upgrade ? "server upgrading" : "server ending", "");
 	if (v->daemon->child.pid != 0)
 		(void)kill(v->daemon->child.pid, SIGTERM);
@@ -296,7 +296,7 @@ static void on_ready(struct supervisor *v)
 	if (v->ready)
 		return;
 	v->ready = true;
-	notify("READY=1");
+	supervisor_tell_systemd("READY=1");
 	serve_tls_log(v->s);
 }
 

@@ -258,7 +258,7 @@ void alarm_on_host(struct session *s, const char *name)
 
 /* ---- samples */
 
-static uint64_t grown(uint64_t before, uint64_t now)
+static uint64_t alarm_grown(uint64_t before, uint64_t now)
 {
 	return now > before ? now - before : 0;
 }
@@ -273,8 +273,8 @@ static void on_sampled(struct session *s, const struct session_sample *now)
 	a->last = *now;
 	if (before.time_ms == 0 || now->time_ms - before.time_ms > SAMPLES_APART_MS)
 		return;
-	processes = grown(before.pids, now->pids);
-	memory = grown(before.memory_bytes, now->memory_bytes);
+	processes = alarm_grown(before.pids, now->pids);
+	memory = alarm_grown(before.memory_bytes, now->memory_bytes);
 	(void)snprintf(facts, sizeof(facts), "processes\t%llu\n", (unsigned long long)now->pids);
 	alarm_raise(s, ALARM_FORK_BURST, processes, facts);
 	(void)snprintf(facts, sizeof(facts), "memory_bytes\t%llu\n",
@@ -282,7 +282,7 @@ static void on_sampled(struct session *s, const struct session_sample *now)
 	if (limit > 0)
 		alarm_raise(s, ALARM_MEMORY_JUMP, memory > limit ? 100 : memory * 100 / limit,
 			    facts);
-	alarm_raise(s, ALARM_OUTPUT_FLOOD, grown(before.output_bytes, now->output_bytes), "");
+	alarm_raise(s, ALARM_OUTPUT_FLOOD, alarm_grown(before.output_bytes, now->output_bytes), "");
 }
 
 /* ---- a cell that misbehaves */
@@ -358,7 +358,7 @@ static int read_node_policy(struct alarms_node *n, struct err *e)
 	return 0;
 }
 
-static int setup(struct core *c, struct err *e)
+static int alarm_setup(struct core *c, struct err *e)
 {
 	struct alarms_node *n = calloc(1, sizeof(*n));
 
@@ -371,7 +371,7 @@ static int setup(struct core *c, struct err *e)
 		       : read_node_policy(n, e);
 }
 
-static void release(struct core *c)
+static void alarm_release(struct core *c)
 {
 	struct alarms_node *n = *session_parts_of_core(c, &alarms_part);
 
@@ -396,8 +396,8 @@ static void on_free(struct session *s, const struct err *why)
 
 const struct session_part alarms_part = {
 	.name = "alarms",
-	.setup = setup,
-	.release = release,
+	.setup = alarm_setup,
+	.release = alarm_release,
 	.on_changed = alarm_rules_changed,
 	.on_session_second = on_session_second,
 	.on_sampled = on_sampled,

@@ -233,7 +233,7 @@ static void on_session_second(struct session *s)
 }
 
 /* The cell is gone or will be: what its file says is kept. */
-static void settle(struct session *s)
+static void refused_calls_settle(struct session *s)
 {
 	struct refused_session *r = state_of(s);
 	char lines[REFUSED_CALLS_TEXT_MAX];
@@ -254,7 +254,7 @@ static void settle(struct session *s)
 
 static void on_gone(struct session *s, const struct err *why)
 {
-	settle(s);
+	refused_calls_settle(s);
 }
 
 static void on_free(struct session *s, const struct err *why)
@@ -269,7 +269,7 @@ static void on_free(struct session *s, const struct err *why)
 	*at = NULL;
 }
 
-static int setup(struct core *c, struct err *e)
+static int refused_calls_setup(struct core *c, struct err *e)
 {
 	for (size_t k = 0; k < COUNT(seccomp_names); k++)
 		if (seccomp_names[k].nr >= 0 && seccomp_names[k].nr < WATCH_CALLS)
@@ -305,7 +305,7 @@ const char *refused_calls_kept(const struct store_session *row)
 
 const struct session_part refused_calls_part = {
 	.name = "refused calls",
-	.setup = setup,
+	.setup = refused_calls_setup,
 	.on_session_second = on_session_second,
 	.on_cell_gone = on_gone,
 	.on_ending = on_gone,

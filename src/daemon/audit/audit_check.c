@@ -35,7 +35,7 @@ int audit_check_begin(struct audit *a, const char *tenant, struct audit_check *r
 	return 0;
 }
 
-static int wrong(struct audit_check *c, enum audit_check_result result, uint64_t at)
+static int audit_check_wrong(struct audit_check *c, enum audit_check_result result, uint64_t at)
 {
 	c->result = result;
 	c->at = at;
@@ -91,11 +91,11 @@ static int compare_records(struct audit_check *c, const struct tlog_hash *hashes
 	if (store_audit_list(c->audit->store, &rows, on_record, &m, NULL, e) < 0)
 		return -1;
 	if (m.changed)
-		return wrong(c, AUDIT_CHECK_CHANGED, m.next);
+		return audit_check_wrong(c, AUDIT_CHECK_CHANGED, m.next);
 	if (m.next != from + n) {
 		if (renew_first(c, e) < 0)
 			return -1;
-		return from < c->first ? 1 : wrong(c, AUDIT_CHECK_MISSING, m.next);
+		return from < c->first ? 1 : audit_check_wrong(c, AUDIT_CHECK_MISSING, m.next);
 	}
 	c->records += n;
 	return 1;
@@ -115,9 +115,11 @@ static int compare_above(struct audit_check *c, struct tlog_hash hashes[TLOG_TIL
 		index /= TLOG_TILE;
 		n = audit_tree_tile(c->audit->store, c->log, level, index, place + 1, hashes, e);
 		if (n <= 0)
-			return n < 0 ? -1 : wrong(c, AUDIT_CHECK_MISSING, c->tile * TLOG_TILE);
+			return n < 0 ? -1
+				     : audit_check_wrong(c, AUDIT_CHECK_MISSING,
+							 c->tile * TLOG_TILE);
 		if (memcmp(&sum, &hashes[place], sizeof(sum)) != 0)
-			return wrong(c, AUDIT_CHECK_CHANGED, c->tile * TLOG_TILE);
+			return audit_check_wrong(c, AUDIT_CHECK_CHANGED, c->tile * TLOG_TILE);
 		if (place + 1 < TLOG_TILE)
 			return 1;
 	}
@@ -131,10 +133,10 @@ static int compare_root(struct audit_check *c, struct err *e)
 	if (audit_tree_root(c->audit->store, c->log, c->size, &root, e) < 0) {
 		if (e->code != ERR_INVALID)
 			return -1;
-		return wrong(c, AUDIT_CHECK_MISSING, c->size);
+		return audit_check_wrong(c, AUDIT_CHECK_MISSING, c->size);
 	}
 	if (memcmp(root.bytes, c->root, sizeof(c->root)) != 0)
-		return wrong(c, AUDIT_CHECK_CHANGED, c->size);
+		return audit_check_wrong(c, AUDIT_CHECK_CHANGED, c->size);
 	c->result = AUDIT_CHECK_GOOD;
 	return 0;
 }
@@ -152,7 +154,7 @@ int audit_check_step(struct audit_check *c, struct err *e)
 		return compare_root(c, e);
 	done = audit_tree_tile(c->audit->store, c->log, 0, c->tile, n, hashes, e);
 	if (done <= 0)
-		return done < 0 ? -1 : wrong(c, AUDIT_CHECK_MISSING, from);
+		return done < 0 ? -1 : audit_check_wrong(c, AUDIT_CHECK_MISSING, from);
 	done = compare_records(c, hashes, n, e);
 	if (done > 0 && n == TLOG_TILE)
 		done = compare_above(c, hashes, e);

@@ -48,7 +48,7 @@ unsigned audit_alarm_place(const char *why)
 
 /* ---- which logs, and when */
 
-static void plan(struct audit *a, uint64_t within_ms)
+static void audit_checkpoint_plan(struct audit *a, uint64_t within_ms)
 {
 	uint64_t at = clock_now_ns() + (a->hurries ? 0 : within_ms * CLOCK_MS);
 
@@ -79,7 +79,7 @@ void audit_due(struct audit *a, struct audit_log *l, uint64_t within_ms)
 		push_due(a, l);
 	else if (l->where == LOG_IN_ROUND)
 		l->more = true;
-	plan(a, within_ms);
+	audit_checkpoint_plan(a, within_ms);
 }
 
 /* Out of the round. Its waiters are told by the caller. */
@@ -102,7 +102,7 @@ static void end_round(struct audit *a)
 	if (a->timer_ns != 0)
 		loop_timer_set(a->loop, &a->timer, a->timer_ns);
 	else if (a->due != NULL)
-		plan(a, audit_interval(a, false));
+		audit_checkpoint_plan(a, audit_interval(a, false));
 }
 
 /* cordon-notary was replaced a moment ago: another one comes. Who waits for a checkpoint has a
@@ -136,7 +136,7 @@ static void round_failed(struct audit *a, const struct err *e)
 			completions_end_all(&l->in_round, e);
 	}
 	a->hurries = false; /* the end does not wait for it */
-	plan(a, RETRY_MS);
+	audit_checkpoint_plan(a, RETRY_MS);
 	end_round(a);
 }
 
@@ -255,7 +255,7 @@ static void raise_alarm(struct audit *a, const char *type, uint64_t known)
 			  l->tenant, e.msg);
 	}
 	l->more = true;
-	plan(a, audit_interval(a, true));
+	audit_checkpoint_plan(a, audit_interval(a, true));
 	(void)err_set_reason(&e, REASON_UNAVAILABLE, "the audit log has ended by an alarm (%s)",
 			     type);
 	log_is_done(a, &e);
@@ -329,7 +329,7 @@ static void on_signed(struct audit *a, const char *lines)
 }
 
 /* Ask for a signature whose proof begins at that size. */
-static void ask(struct audit *a, uint64_t old_size)
+static void audit_checkpoint_ask(struct audit *a, uint64_t old_size)
 {
 	struct audit_log *l = a->in_round;
 	const struct store_audit_log row = { .epoch = l->epoch };
@@ -385,7 +385,7 @@ static void on_stale(struct audit *a, const struct notary_msg *m)
 		round_failed(a, &e);
 		return;
 	}
-	ask(a, m->size);
+	audit_checkpoint_ask(a, m->size);
 }
 
 static void on_answer(struct notary_call *c, const struct notary_msg *m, const struct err *failed)
@@ -438,7 +438,7 @@ static void sign_next(struct audit *a)
 	else if (signed_size == l->size && !l->again)
 		loop_defer(a->loop, &a->unchanged);
 	else
-		ask(a, signed_size <= l->size ? signed_size : 0);
+		audit_checkpoint_ask(a, signed_size <= l->size ? signed_size : 0);
 }
 
 /* The first log of the round has its checkpoint already. From a task, so that many such logs are no
@@ -524,7 +524,7 @@ void audit_take_keys(struct audit *a, const struct notary_msg *m)
 	str_copy(a->vkey, m->vkey);
 	audit_rotate_on_keys(a, m);
 	if (a->due != NULL)
-		plan(a, 0);
+		audit_checkpoint_plan(a, 0);
 }
 
 static void on_key(struct notary_call *c, const struct notary_msg *m, const struct err *failed)
@@ -661,7 +661,7 @@ void audit_hurry(struct audit *a)
 {
 	a->hurries = true;
 	if (a->due != NULL)
-		plan(a, 0);
+		audit_checkpoint_plan(a, 0);
 }
 
 bool audit_is_idle(const struct audit *a)

@@ -120,7 +120,7 @@ static int read_kept(struct audit *a, struct cosign *s, struct err *e)
 
 /* ---- the lines of the new checkpoint */
 
-static void put(struct cosign *s, const struct tlog_sig *line, bool own)
+static void audit_cosign_put(struct cosign *s, const struct tlog_sig *line, bool own)
 {
 	buf_put(&s->text, line->line, line->line_len);
 	if (own)
@@ -151,10 +151,10 @@ static int put_own(const struct audit *a, struct cosign *s, tlog_verify_fn *veri
 
 	for (unsigned i = 0; i < n->nsigs; i++)
 		if (is_own(a, &n->sigs[i]))
-			put(s, &n->sigs[i], true);
+			audit_cosign_put(s, &n->sigs[i], true);
 	for (unsigned i = 0; i < s->given->nsigs && n->nsigs == 0; i++)
 		if (is_own(a, &s->given->sigs[i]) && is_verified(a, s, &s->given->sigs[i], verify))
-			put(s, &s->given->sigs[i], true);
+			audit_cosign_put(s, &s->given->sigs[i], true);
 	if (s->own == 0)
 		return err_set(e, ERR_INVALID,
 			       "the checkpoint is not the last one any more, and has no good "
@@ -168,14 +168,14 @@ static void put_witnesses(const struct audit *a, struct cosign *s)
 
 	for (unsigned i = 0; i < s->kept.nsigs; i++)
 		if (!is_own(a, &s->kept.sigs[i]) && find_signer(s->given, &s->kept.sigs[i]) == NULL)
-			put(s, &s->kept.sigs[i], false);
+			audit_cosign_put(s, &s->kept.sigs[i], false);
 	for (unsigned i = 0; i < s->given->nsigs; i++) {
 		const struct tlog_sig *line = &s->given->sigs[i];
 		const struct tlog_sig *known = find_signer(&s->kept, line);
 
 		if (is_own(a, line))
 			continue;
-		put(s, line, false);
+		audit_cosign_put(s, line, false);
 		if (known != NULL && is_same_line(known, line))
 			continue;
 		s->any_new = true;
@@ -185,7 +185,8 @@ static void put_witnesses(const struct audit *a, struct cosign *s)
 	}
 }
 
-static int compose(struct audit *a, struct cosign *s, tlog_verify_fn *verify, struct err *e)
+static int audit_cosign_compose(struct audit *a, struct cosign *s, tlog_verify_fn *verify,
+				struct err *e)
 {
 	buf_put(&s->text, s->given->text, s->given->text_len);
 	buf_put_text(&s->text, "\n");
@@ -199,8 +200,8 @@ static int compose(struct audit *a, struct cosign *s, tlog_verify_fn *verify, st
 	return buf_check(&s->text, e);
 }
 
-static int keep(struct audit *a, const struct cosign *s, const struct store_actor *who,
-		struct err *e)
+static int audit_cosign_keep(struct audit *a, const struct cosign *s, const struct store_actor *who,
+			     struct err *e)
 {
 	const struct audit_record record = { .tenant = s->log.tenant,
 					     .type = "audit.cosigned",
@@ -239,10 +240,10 @@ int audit_cosign(struct audit *a, const char *tenant, const char *note, size_t l
 	if (done == 0)
 		done = read_kept(a, &s, e);
 	if (done == 0)
-		done = compose(a, &s, verify, e);
+		done = audit_cosign_compose(a, &s, verify, e);
 	/* The same lines once more are nothing new: the answer was lost. */
 	if (done == 0 && s.any_new)
-		done = keep(a, &s, who, e);
+		done = audit_cosign_keep(a, &s, who, e);
 	*ret_lines = s.witnesses;
 	buf_release(&s.text);
 	store_audit_note_release(&s.before);

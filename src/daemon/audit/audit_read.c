@@ -26,7 +26,7 @@ static struct audit_reader *find_reader(struct audit *a, const char *key, const 
 }
 
 /* Is it the next page of the reader's last reading? */
-static bool continues(const struct audit_reader *r, const struct audit_reading *what)
+static bool audit_read_continues(const struct audit_reader *r, const struct audit_reading *what)
 {
 	return what->continues && what->after >= r->next && r->epoch == what->epoch &&
 	       strcmp(r->how, what->how) == 0 && strcmp(r->session, what->session) == 0 &&
@@ -39,7 +39,7 @@ int audit_note_read(struct audit *a, const struct store_actor *who, const char *
 	const struct audit_record record = { .tenant = tenant, .type = "audit.read", .actor = who };
 	struct audit_reader *reader = find_reader(a, who->key_id, tenant);
 	bool same = strcmp(reader->key, who->key_id) == 0 && strcmp(reader->tenant, tenant) == 0 &&
-		    continues(reader, what);
+		    audit_read_continues(reader, what);
 
 	if (!same && audit_append(a, &record, e, "how\t%s\n?session\t%s\n?type\t%s\n", what->how,
 				  what->session, what->type) < 0)

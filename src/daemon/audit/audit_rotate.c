@@ -147,7 +147,7 @@ static int are_signed(struct audit *a, const struct audit_rotate_batch *b, struc
 }
 
 /* The next logs. 1: there may be more. 0: that was the last, or one must be waited for. */
-static int visit(struct audit *a, struct err *e)
+static int audit_rotate_visit(struct audit *a, struct err *e)
 {
 	struct audit_rotate_batch b = { .last = a->named_log };
 	int done;
@@ -181,7 +181,7 @@ static bool on_naming(struct job *job)
 
 	if (a->former[0] == '\0')
 		return false;
-	more = visit(a, &e);
+	more = audit_rotate_visit(a, &e);
 	if (more < 0) {
 		store_rollback(a->store);
 		log_error("the new key could not be written to the audit logs", "error=%s", e.msg);
@@ -268,7 +268,7 @@ void audit_rotate_release(struct audit *a)
 /* ---- */
 
 /* On record before anything is done. */
-static int begin(struct audit *a, const struct store_actor *who, struct err *e)
+static int audit_rotate_begin(struct audit *a, const struct store_actor *who, struct err *e)
 {
 	const struct audit_record record = { .tenant = AUDIT_NODE,
 					     .type = "audit.rotation",
@@ -295,7 +295,7 @@ void audit_rotate(struct audit *a, const struct store_actor *who, struct complet
 {
 	struct err e = { 0 };
 
-	if (begin(a, who, &e) < 0) {
+	if (audit_rotate_begin(a, who, &e) < 0) {
 		completion_end_soon(w, a->loop, &e);
 		return;
 	}

@@ -163,8 +163,8 @@ static void on_ended(struct completion *w, const struct err *e)
 	c->on_done(c, e == NULL ? c->answer : NULL, e);
 }
 
-static void ask(struct notary_link *l, struct notary_call *c, struct notary_msg *m,
-		enum notary_type expected, size_t cap)
+static void notary_link_ask(struct notary_link *l, struct notary_call *c, struct notary_msg *m,
+			    enum notary_type expected, size_t cap)
 {
 	OWN_MEM uint8_t *frame = malloc(cap);
 	struct err e;
@@ -198,12 +198,12 @@ void notary_link_sign(struct notary_link *l, struct notary_call *c, const struct
 				.proof = s->proof };
 
 	memcpy(m.root, s->root, sizeof(m.root));
-	ask(l, c, &m, NOTARY_SIGNED, SMALL_MAX);
+	notary_link_ask(l, c, &m, NOTARY_SIGNED, SMALL_MAX);
 }
 
 void notary_link_key(struct notary_link *l, struct notary_call *c)
 {
-	ask(l, c, &(struct notary_msg){ .type = NOTARY_KEY }, NOTARY_KEY_IS, SMALL_MAX);
+	notary_link_ask(l, c, &(struct notary_msg){ .type = NOTARY_KEY }, NOTARY_KEY_IS, SMALL_MAX);
 }
 
 void notary_link_attest(struct notary_link *l, struct notary_call *c, enum notary_payload payload,
@@ -213,17 +213,19 @@ void notary_link_attest(struct notary_link *l, struct notary_call *c, enum notar
 		.type = NOTARY_ATTEST, .payload = payload, .body = body, .body_len = len
 	};
 
-	ask(l, c, &m, NOTARY_ATTESTED, FRAME_HEAD + NOTARY_FRAME_MAX);
+	notary_link_ask(l, c, &m, NOTARY_ATTESTED, FRAME_HEAD + NOTARY_FRAME_MAX);
 }
 
 void notary_link_rotate(struct notary_link *l, struct notary_call *c)
 {
-	ask(l, c, &(struct notary_msg){ .type = NOTARY_ROTATE }, NOTARY_KEY_IS, SMALL_MAX);
+	notary_link_ask(l, c, &(struct notary_msg){ .type = NOTARY_ROTATE }, NOTARY_KEY_IS,
+			SMALL_MAX);
 }
 
 void notary_link_retire(struct notary_link *l, struct notary_call *c)
 {
-	ask(l, c, &(struct notary_msg){ .type = NOTARY_RETIRE }, NOTARY_KEY_IS, SMALL_MAX);
+	notary_link_ask(l, c, &(struct notary_msg){ .type = NOTARY_RETIRE }, NOTARY_KEY_IS,
+			SMALL_MAX);
 }
 
 void notary_link_cancel(struct notary_call *c)

@@ -14,7 +14,7 @@
 #include "lib/base/own.h"
 #include "lib/wire/keeper_msg.h"
 
-static int make(int cells_fd, const char *id, struct sockaddr_un *ret)
+static int cell_socket_make(int cells_fd, const char *id, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s.sock", cells_fd,
@@ -25,7 +25,7 @@ static int make(int cells_fd, const char *id, struct sockaddr_un *ret)
 int cell_socket_bind(int cells_fd, const char *id, int *ret_fd, struct err *e)
 {
 	struct sockaddr_un a;
-	OWN_FD fd = make(cells_fd, id, &a);
+	OWN_FD fd = cell_socket_make(cells_fd, id, &a);
 	int bound;
 
 	if (fd < 0)
@@ -44,7 +44,7 @@ int cell_socket_bind(int cells_fd, const char *id, int *ret_fd, struct err *e)
 int cell_socket_connect(int cells_fd, const char *id, int *ret_fd, struct err *e)
 {
 	struct sockaddr_un a;
-	OWN_FD fd = make(cells_fd, id, &a);
+	OWN_FD fd = cell_socket_make(cells_fd, id, &a);
 
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0) {
 		(void)err_sys(e, "connect to cell %s", id);

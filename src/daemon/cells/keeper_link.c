@@ -404,9 +404,10 @@ int keeper_link_attach(struct keeper_link *k, unsigned slot, int sock, struct er
 	return 0;
 }
 
-static struct keeper_call *ask(struct keeper_link *k, const char *tenant, const void *request,
-			       size_t len, const int fds[KEEPER_LINK_FDS], struct lanes *l,
-			       keeper_done_fn *done, void *arg)
+static struct keeper_call *keeper_link_send_request(struct keeper_link *k, const char *tenant,
+						    const void *request, size_t len,
+						    const int fds[KEEPER_LINK_FDS], struct lanes *l,
+						    keeper_done_fn *done, void *arg)
 {
 	struct keeper_call *c = malloc(sizeof(*c) + len);
 
@@ -438,8 +439,9 @@ struct keeper_call *keeper_link_ask_with(struct keeper_link *k, const char *tena
 					 enum keeper_priority priority, keeper_done_fn *done,
 					 void *arg)
 {
-	return ask(k, tenant, request, len, fds, priority == KEEPER_URGENT ? &k->urgent : &k->spare,
-		   done, arg);
+	return keeper_link_send_request(k, tenant, request, len, fds,
+					priority == KEEPER_URGENT ? &k->urgent : &k->spare, done,
+					arg);
 }
 
 struct keeper_call *keeper_link_ask_end(struct keeper_link *k, const char *tenant,
@@ -448,8 +450,9 @@ struct keeper_call *keeper_link_ask_end(struct keeper_link *k, const char *tenan
 {
 	bool there = slot >= 0 && (unsigned)slot < k->nslots && k->slots[slot].greeted;
 
-	return ask(k, tenant, request, sizeof(*request), (const int[]){ -1, -1 },
-		   there ? &k->slots[slot].ends : &k->ends, done, arg);
+	return keeper_link_send_request(k, tenant, request, sizeof(*request),
+					(const int[]){ -1, -1 },
+					there ? &k->slots[slot].ends : &k->ends, done, arg);
 }
 
 unsigned keeper_link_call_slot(const struct keeper_call *c)

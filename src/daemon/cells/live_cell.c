@@ -38,7 +38,7 @@ static void set_timer(struct live_cell *c, uint64_t ms)
 	loop_timer_set(c->cells->loop, &c->timer, clock_now_ns() + ms * CLOCK_MS);
 }
 
-static void disconnect(struct live_cell *c)
+static void live_cell_disconnect(struct live_cell *c)
 {
 	if (!c->connected)
 		return;
@@ -47,7 +47,7 @@ static void disconnect(struct live_cell *c)
 	c->connected = false;
 }
 
-static void release(struct live_cell *c)
+static void live_cell_release(struct live_cell *c)
 {
 	struct loop *l = c->cells->loop;
 
@@ -58,7 +58,7 @@ static void release(struct live_cell *c)
 	while (c->programs != NULL)
 		live_cell_remove(c, c->programs); /* none may point into c any more */
 	live_guest_free(c);
-	disconnect(c);
+	live_cell_disconnect(c);
 	loop_remove(l, &c->death);
 	loop_timer_cancel(l, &c->timer);
 	io_close_all(&c->pidfd, 1);
@@ -68,7 +68,7 @@ static void release(struct live_cell *c)
 }
 
 /* The cell could not be made: call the owner, then remove its possible remains. */
-static void fail(struct live_cell *c, const struct err *why)
+static void live_cell_fail(struct live_cell *c, const struct err *why)
 {
 	const struct live_cell_events *events = c->events;
 
@@ -83,7 +83,7 @@ static void on_pid1_lost(struct live_cell *c)
 {
 	struct err e;
 
-	disconnect(c);
+	live_cell_disconnect(c);
 	if (c->dead)
 		return;
 	c->dead = true;
@@ -93,7 +93,7 @@ static void on_pid1_lost(struct live_cell *c)
 	} else if (c->state == LIVE_GREETING || c->state == LIVE_LINGER_SENT ||
 		   c->state == LIVE_BOOTING) {
 		(void)err_set(&e, ERR_SYSTEM, "PID 1 of the cell exited at its start");
-		fail(c, &e);
+		live_cell_fail(c, &e);
 	}
 }
 
@@ -104,7 +104,7 @@ static void on_death(struct loop_fd *f, uint32_t events)
 	loop_remove(c->cells->loop, &c->death);
 	io_close_all(&c->pidfd, 1);
 	if (c->state == LIVE_ENDING) {
-		disconnect(c);
+		live_cell_disconnect(c);
 		c->dead = true;
 		if (c->events->on_exited != NULL)
 			c->events->on_exited(c);
@@ -137,7 +137,7 @@ static void on_ready(struct live_cell *c, const struct agent_event *v)
 	if (c->state == LIVE_UP) /* adopted */
 		live_cell_lease_send(c);
 	if (c->state == LIVE_GREETING && ask_linger(c, &e) < 0)
-		fail(c, &e);
+		live_cell_fail(c, &e);
 }
 
 static void is_up(struct live_cell *c)
@@ -158,7 +158,7 @@ static void on_lingering(struct live_cell *c, const struct agent_event *v)
 	if (v->sys != 0) {
 		errno = v->sys;
 		(void)err_sys(&e, "the cell cannot listen");
-		fail(c, &e);
+		live_cell_fail(c, &e);
 		return;
 	}
 	free(c->plan);
@@ -167,7 +167,7 @@ static void on_lingering(struct live_cell *c, const struct agent_event *v)
 		c->state = LIVE_BOOTING;
 		set_timer(c, BOOT_MS);
 		if (result < 0)
-			fail(c, &e);
+			live_cell_fail(c, &e);
 		return;
 	}
 	is_up(c);
@@ -180,7 +180,7 @@ static void on_guest_event(struct live_cell *c, enum agent_type type, const stru
 	bool up;
 
 	if (live_guest_event(c, type, v, &up, &e) < 0 && c->state == LIVE_BOOTING)
-		fail(c, &e);
+		live_cell_fail(c, &e);
 	else if (up && c->state == LIVE_BOOTING)
 		is_up(c);
 }
@@ -282,7 +282,7 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 					 c->id, e.msg);
 			/* While ending, its death is what counts, and comes by its pidfd. */
 			if (c->state == LIVE_ENDING)
-				disconnect(c);
+				live_cell_disconnect(c);
 			else
 				on_pid1_lost(c);
 			return;
@@ -349,7 +349,7 @@ static void on_cleared(void *arg, const struct keeper_reply *reply, int fd, cons
 	}
 	if (e != NULL && e->reason == REASON_TIMEOUT) { /* no keeper could be asked */
 		why = *e;
-		fail(c, &why);
+		live_cell_fail(c, &why);
 		return;
 	}
 	if (e != NULL && ++c->clears < CLEAR_TRIES) {
@@ -388,7 +388,7 @@ static void try_create(struct live_cell *c)
 	if (++c->tries < MAKE_TRIES)
 		set_timer(c, RETRY_MS);
 	else
-		fail(c, &e);
+		live_cell_fail(c, &e);
 }
 
 static void on_timer(struct loop_timer *t)
@@ -405,7 +405,7 @@ static void on_timer(struct loop_timer *t)
 	case LIVE_BOOTING:
 		(void)err_set(&e, ERR_SYSTEM, "the cell was not ready within %u s",
 			      (c->state == LIVE_BOOTING ? BOOT_MS : GREET_MS) / 1000);
-		fail(c, &e);
+		live_cell_fail(c, &e);
 		break;
 	case LIVE_ENDING:
 		ask_destroy(c);
@@ -426,7 +426,7 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 	c->pidfd = fd;
 	if (e != NULL && e->reason == REASON_PEER_DIED && c->state == LIVE_MAKING &&
 	    ++c->tries < MAKE_TRIES) {
-		disconnect(c);
+		live_cell_disconnect(c);
 		c->unclean = true;
 		try_create(c);
 		return;
@@ -435,31 +435,31 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 	if (e == NULL) /* shown only when there is a cell */
 		c->cells->keeper.restrictions.idmapped = reply->restrictions.idmapped;
 	if (c->state == LIVE_ENDING) { /* its owner has ended it in between */
-		disconnect(c);
+		live_cell_disconnect(c);
 		IGNORED(watch_death(c, &why), "it is reaped later then");
 		ask_destroy(c);
 		return;
 	}
 	if (e != NULL) {
 		why = *e;
-		fail(c, &why);
+		live_cell_fail(c, &why);
 		return;
 	}
 	if (c->dead) { /* before the keeper had answered */
 		(void)err_set(&why, ERR_SYSTEM, "PID 1 of the cell exited at its start");
-		fail(c, &why);
+		live_cell_fail(c, &why);
 		return;
 	}
 	if ((c->plan->flags & CELL_TRACE) != 0 && reply->restrictions.watched == 0) {
 		(void)err_set(&why, ERR_UNSUPPORTED,
 			      "trace: a filter with a listener is installed around this server");
-		fail(c, &why);
+		live_cell_fail(c, &why);
 		return;
 	}
 	c->state = LIVE_GREETING;
 	set_timer(c, GREET_MS);
 	if (watch_death(c, &why) < 0 || (c->greeted && ask_linger(c, &why) < 0))
-		fail(c, &why);
+		live_cell_fail(c, &why);
 }
 
 /* The file of the cell's watcher. Without it the cell is made all the same, and its refused calls
@@ -497,7 +497,7 @@ static int ask_create(struct live_cell *c, struct err *e)
 		return err_sys(e, "channel");
 	if (connect_channel(c, ends[0], e) < 0) {
 		fd_close(ends[1]);
-		disconnect(c);
+		live_cell_disconnect(c);
 		return -1;
 	}
 	const int fds[KEEPER_LINK_FDS] = { ends[1], watch_file(c) };
@@ -575,7 +575,7 @@ struct live_cell *live_cell_adopt(struct cells *cs, const char *id, bool frozen,
 	c->frozen = c->in_call = frozen;
 	if (find_peer(c, sock, e) < 0 || watch_death(c, e) < 0 ||
 	    connect_channel(c, TAKE_FD(sock), e) < 0) {
-		release(c);
+		live_cell_release(c);
 		return NULL;
 	}
 	return c;
@@ -614,7 +614,7 @@ static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, co
 	} else if (!c->early) {
 		cell_socket_remove(c->cells->dir_fd, c->id);
 		c->events->on_gone(c);
-		release(c);
+		live_cell_release(c);
 	} else if (c->death.fd < 0) {
 		ask_destroy(c);
 	} /* else on_death() does */
@@ -653,7 +653,7 @@ void live_cell_end_now(struct live_cell *c)
 
 	/* A frozen PID 1 would not read the request: the keeper kills it. */
 	if (c->pidfd < 0 || c->frozen) {
-		disconnect(c);
+		live_cell_disconnect(c);
 		ask_destroy(c);
 		return;
 	}
@@ -674,5 +674,5 @@ struct live_cell *live_cell_clean_up(struct cells *cs, const char *id)
 void live_cell_detach(struct live_cell *c)
 {
 	live_cell_flush(c); /* a queued deadline: the cell outlives this daemon */
-	release(c);
+	live_cell_release(c);
 }

@@ -262,7 +262,7 @@ void live_guest_free(struct live_cell *c)
 
 /* ---- requests */
 
-static int check(const struct live_cell *c, struct err *e)
+static int live_guest_is_ready(const struct live_cell *c, struct err *e)
 {
 	if (c->state != LIVE_UP || !c->connected || c->frozen)
 		return err_set(e, ERR_CONFLICT, "the guest cannot be reached now");
@@ -291,7 +291,8 @@ void live_guest_snapshot(struct live_cell *c, bool stay, struct live_guest_call 
 	struct err e;
 
 	k->cell = NULL;
-	if (check(c, &e) < 0 || agent_send_snapshot(&c->agent, stay, k->changes_max, &e) < 0)
+	if (live_guest_is_ready(c, &e) < 0 ||
+	    agent_send_snapshot(&c->agent, stay, k->changes_max, &e) < 0)
 		k->on_done(k, NULL, &e);
 	else
 		live_guest_begin(c, AGENT_SNAPSHOT_DONE, stay, k);
@@ -304,7 +305,7 @@ void live_guest_resume(struct live_cell *c, const struct boot_request *r, struct
 
 	k->cell = NULL;
 	again.flags = again.fds = 0;
-	if (check(c, &e) < 0 || agent_send_resume(&c->agent, &again, &e) < 0)
+	if (live_guest_is_ready(c, &e) < 0 || agent_send_resume(&c->agent, &again, &e) < 0)
 		k->on_done(k, NULL, &e);
 	else
 		live_guest_begin(c, AGENT_BOOTED, false, k);

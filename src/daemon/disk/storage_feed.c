@@ -18,7 +18,7 @@ void storage_feed_close(struct storage_feed *f)
 }
 
 /* How many bytes were written. 0: no room now. */
-static size_t put(struct storage_feed *f, const uint8_t *data, size_t len)
+static size_t storage_feed_write(struct storage_feed *f, const uint8_t *data, size_t len)
 {
 	ssize_t n;
 
@@ -37,7 +37,8 @@ static size_t put(struct storage_feed *f, const uint8_t *data, size_t len)
 static bool put_head(struct storage_feed *f)
 {
 	while (f->head_left > 0) {
-		size_t n = put(f, f->head + FILE_MSG_CHUNK_HEAD - f->head_left, f->head_left);
+		size_t n = storage_feed_write(f, f->head + FILE_MSG_CHUNK_HEAD - f->head_left,
+					      f->head_left);
 
 		if (n == 0)
 			return false;
@@ -67,7 +68,7 @@ size_t storage_feed_put(struct storage_feed *f, const uint8_t *data, size_t len)
 		if (!put_head(f))
 			return done;
 		part = len - done < f->chunk_left ? len - done : (size_t)f->chunk_left;
-		n = put(f, data + done, part);
+		n = storage_feed_write(f, data + done, part);
 		if (n == 0)
 			return done;
 		done += n;

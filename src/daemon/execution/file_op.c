@@ -433,8 +433,8 @@ static struct file_op *file_op_make(struct session *s, bool inside,
 	return op;
 }
 
-static struct file_op *start(struct file_op *op, const char *user, const char *const *argv,
-			     unsigned argc, bool write, struct err *e)
+static struct file_op *file_op_begin(struct file_op *op, const char *user, const char *const *argv,
+				     unsigned argc, bool write, struct err *e)
 {
 	if (op == NULL)
 		return NULL;
@@ -451,14 +451,14 @@ struct file_op *file_op_start(struct session *s, const char *user, const char *c
 			      unsigned argc, bool write, const struct file_op_events *events,
 			      void *arg, struct err *e)
 {
-	return start(file_op_make(s, false, events, arg, e), user, argv, argc, write, e);
+	return file_op_begin(file_op_make(s, false, events, arg, e), user, argv, argc, write, e);
 }
 
 struct file_op *file_op_start_inside(struct session *s, const char *user, const char *const *argv,
 				     unsigned argc, const struct file_op_events *events, void *arg,
 				     struct err *e)
 {
-	return start(file_op_make(s, true, events, arg, e), user, argv, argc, false, e);
+	return file_op_begin(file_op_make(s, true, events, arg, e), user, argv, argc, false, e);
 }
 
 bool file_op_is_busy(const struct session *s)

@@ -54,7 +54,7 @@ static int image_pull_setup(struct core *c, struct err *e)
 	return 0;
 }
 
-static void release(struct core *c)
+static void image_pull_let_go(struct core *c)
 {
 	struct image_pulls *p = image_pulls_of(c);
 
@@ -74,7 +74,7 @@ int image_pull_set_channel(struct core *c, int channel, struct err *e)
 
 const struct session_part pull_part = { .name = "pulls",
 					.setup = image_pull_setup,
-					.release = release };
+					.release = image_pull_let_go };
 
 /* The next item of a list, separated by commas or spaces. False at its end. */
 static bool pull_policy_next_item(const char **at, const char **ret, size_t *ret_n)

@@ -284,8 +284,8 @@ static void drop_all(struct output_log *l, enum output_stream stream, int pipe_f
 }
 
 /* False: neither the log nor the pipe was changed. */
-static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, const uint8_t *bytes,
-		size_t n, uint64_t now_ms)
+static bool output_log_put_or_refuse(struct output_log *l, enum output_stream stream, int pipe_fd,
+				     const uint8_t *bytes, size_t n, uint64_t now_ms)
 {
 	struct output_record r = { .len = (uint32_t)n,
 				   .stream = stream | OUTPUT_RECORD_OPEN,
@@ -320,7 +320,8 @@ void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd
 		return;
 	if (!l->cut) {
 		room = find_room(l, n, &why);
-		if (room > 0 && !put(l, stream, pipe_fd, bytes, room, now_ms)) {
+		if (room > 0 &&
+		    !output_log_put_or_refuse(l, stream, pipe_fd, bytes, room, now_ms)) {
 			room = 0;
 			why = OUTPUT_BY_DISK;
 		}
@@ -333,8 +334,8 @@ void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd
 }
 
 /* False: the log was not changed. */
-static bool append(struct output_log *l, enum output_stream stream, const uint8_t *bytes, size_t n,
-		   uint64_t now_ms)
+static bool output_log_append_or_refuse(struct output_log *l, enum output_stream stream,
+					const uint8_t *bytes, size_t n, uint64_t now_ms)
 {
 	bool note = output_is_note(stream);
 	struct output_record r = { .len = (uint32_t)n,
@@ -363,7 +364,7 @@ void output_log_append(struct output_log *l, enum output_stream stream, const ui
 		const char *why;
 		size_t room = find_room(l, n, &why);
 
-		if (room > 0 && !append(l, stream, bytes, room, now_ms)) {
+		if (room > 0 && !output_log_append_or_refuse(l, stream, bytes, room, now_ms)) {
 			room = 0;
 			why = OUTPUT_BY_DISK;
 		}
@@ -378,7 +379,8 @@ void output_log_note(struct output_log *l, enum output_stream stream, const void
 {
 	if (n > 0 && !l->cut && l->notes < OUTPUT_NOTES_MAX && l->noted + n <= l->limit &&
 	    l->room >= OUTPUT_RECORD_HEAD + n)
-		IGNORED(append(l, stream, bytes, n, now_ms) ? 0 : -1, "output matters more");
+		IGNORED(output_log_append_or_refuse(l, stream, bytes, n, now_ms) ? 0 : -1,
+			"output matters more");
 }
 
 void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n, uint64_t now_ms)

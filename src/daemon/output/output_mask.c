@@ -37,7 +37,7 @@ void output_mask_release(struct output_mask *k)
 
 typedef size_t give_fn(const struct mask *m, struct mask_stream *s, uint8_t *out);
 
-static size_t tick(const struct mask *m, struct mask_stream *s, uint8_t *out)
+static size_t output_mask_give_held(const struct mask *m, struct mask_stream *s, uint8_t *out)
 {
 	return mask_tick(m, s, false, out);
 }
@@ -56,7 +56,7 @@ static void output_mask_give(struct output_mask *k, const struct mask *m, struct
 void output_mask_tick(struct output_mask *k, const struct mask *m, struct output_log *l,
 		      enum output_stream stream, int pipe_fd, uint64_t now_ms)
 {
-	output_mask_give(k, m, l, stream, pipe_fd, now_ms, tick);
+	output_mask_give(k, m, l, stream, pipe_fd, now_ms, output_mask_give_held);
 }
 
 void output_mask_flush(struct output_mask *k, const struct mask *m, struct output_log *l,

@@ -33,8 +33,8 @@ static int find_actor_tenant(struct core *c, const struct store_actor *who, char
 	return 0;
 }
 
-static int append(struct core *c, const struct store_actor *who, const char *tenant,
-		  const char *type, const char *data, struct err *e)
+static int event_log_write_row(struct core *c, const struct store_actor *who, const char *tenant,
+			       const char *type, const char *data, struct err *e)
 {
 	char by[STORE_ID_MAX];
 
@@ -73,7 +73,7 @@ int access_events_key(struct core *c, const struct store_actor *who, const char 
 	list_scopes(k->scopes, scopes, sizeof(scopes));
 	(void)fact_lines_print(data, sizeof(data), "key_id\t%s\nname\t%s\nscopes\t%s\n", k->id,
 			       k->name, scopes);
-	return append(c, who, k->tenant, type, data, e);
+	return event_log_write_row(c, who, k->tenant, type, data, e);
 }
 
 int access_events_tenant(struct core *c, const struct store_actor *who, const char *type,
@@ -82,7 +82,7 @@ int access_events_tenant(struct core *c, const struct store_actor *who, const ch
 	char data[ACCESS_EVENTS_DATA_MAX];
 
 	(void)fact_lines_print(data, sizeof(data), "name\t%s\n", t->name);
-	return append(c, who, t->id, type, data, e);
+	return event_log_write_row(c, who, t->id, type, data, e);
 }
 
 int access_events_policy(struct core *c, const struct store_actor *who,
@@ -97,7 +97,7 @@ int access_events_policy(struct core *c, const struct store_actor *who,
 	sha256_end(&sum, hash);
 	hex_encode(hash, sizeof(hash), hex);
 	(void)fact_lines_print(data, sizeof(data), "name\t%s\npolicy_sha256\t%s\n", t->name, hex);
-	return append(c, who, t->id, "tenant.network", data, e);
+	return event_log_write_row(c, who, t->id, "tenant.network", data, e);
 }
 
 #define MEMBER(text, member)                                          \
@@ -146,7 +146,7 @@ int access_events_changed(struct core *c, const struct store_actor *who,
 	if (list_changes(before, after, changed, sizeof(changed)) == 0)
 		return 0;
 	(void)fact_lines_print(data, sizeof(data), "name\t%s\nchanged\t%s\n", after->name, changed);
-	return append(c, who, after->id, "tenant.changed", data, e);
+	return event_log_write_row(c, who, after->id, "tenant.changed", data, e);
 }
 
 #define DATA_MAX 2048

@@ -96,7 +96,7 @@ static int write_down(struct session *s, bool last, struct err *e)
 	return 0;
 }
 
-static void look(struct session *s, uint64_t cpu_us, bool ended)
+static void meter_take_sample(struct session *s, uint64_t cpu_us, bool ended)
 {
 	if (!s->meter.begun)
 		meter_begin(s, ended);
@@ -110,7 +110,7 @@ void meter_look(struct session *s, uint64_t cpu_us, bool active)
 	struct meter *m = &s->meter;
 	struct err e;
 
-	look(s, cpu_us, s->row.state >= SESSION_ENDING);
+	meter_take_sample(s, cpu_us, s->row.state >= SESSION_ENDING);
 	if (m->seen_ns - m->written_ns < (active ? ACTIVE_NS : IDLE_NS))
 		return;
 	if (write_down(s, false, &e) < 0)
@@ -120,6 +120,6 @@ void meter_look(struct session *s, uint64_t cpu_us, bool active)
 
 int meter_end(struct session *s, struct err *e)
 {
-	look(s, s->row.usage.cpu_us, false);
+	meter_take_sample(s, s->row.usage.cpu_us, false);
 	return write_down(s, true, e);
 }

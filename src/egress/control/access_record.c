@@ -104,8 +104,8 @@ static void write_outcome(struct json *j, const struct egress_session *session,
 }
 
 /* False: it does not fit. */
-static bool compose(struct json *j, const struct egress_session *session,
-		    const struct access_record *r)
+static bool access_record_compose(struct json *j, const struct egress_session *session,
+				  const struct access_record *r)
 {
 	const struct mask *m = secrets_mask(session->secrets);
 	uint64_t since = clock_now_ns() - r->start_ns;
@@ -124,7 +124,7 @@ static bool compose(struct json *j, const struct egress_session *session,
 
 /* The first SHORT_MAX bytes of a text, masked before it is cut: the mask would not find a part of a
  * secret. NULL: there is no text. */
-static char *beginning(const struct egress_session *session, const char *text)
+static char *access_record_beginning(const struct egress_session *session, const char *text)
 {
 	const struct mask *m = secrets_mask(session->secrets);
 	char *copy = text == NULL ? NULL : strdup(text);
@@ -143,13 +143,13 @@ static bool compose_short(struct json *j, const struct egress_session *session,
 			  const struct access_record *r)
 {
 	struct access_record brief = *r;
-	OWN_MEM char *path = beginning(session, r->path);
+	OWN_MEM char *path = access_record_beginning(session, r->path);
 
 	brief.path = path;
 	brief.asked = r->path != NULL ? r->path : r->asked;
 	brief.query = r->query == NULL ? NULL : "(too long)";
 	brief.model = NULL;
-	return compose(j, session, &brief);
+	return access_record_compose(j, session, &brief);
 }
 
 void access_record_send(struct egress_session *session, const struct access_record *r)
@@ -158,7 +158,7 @@ void access_record_send(struct egress_session *session, const struct access_reco
 	bool whole;
 
 	json_init_heap(&j, r->model != NULL ? EGRESS_PROMPT_MAX : EGRESS_RECORD_MAX);
-	whole = compose(&j, session, r);
+	whole = access_record_compose(&j, session, r);
 	if (!whole) {
 		json_release(&j);
 		json_init_heap(&j, EGRESS_RECORD_MAX);

@@ -17,7 +17,7 @@ static struct {
 	struct advisories list;
 } now;
 
-static void replace(void *map, size_t n, const struct advisories *list)
+static void advisory_list_replace(void *map, size_t n, const struct advisories *list)
 {
 	if (now.map != NULL)
 		(void)munmap(now.map, now.n);
@@ -53,7 +53,7 @@ void advisory_list_set(int fd)
 		return;
 	}
 	if (size == 0) {
-		replace(NULL, 0, &list);
+		advisory_list_replace(NULL, 0, &list);
 		return;
 	}
 	map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -68,7 +68,7 @@ void advisory_list_set(int fd)
 		(void)munmap(map, (size_t)size);
 		return;
 	}
-	replace(map, (size_t)size, &list);
+	advisory_list_replace(map, (size_t)size, &list);
 	log_info("advisories are in force", "lines=%" PRIu64, list.lines);
 }
 

@@ -35,15 +35,15 @@ void limit_usage_release(struct limit_usage_table *t)
 	limit_usage_init(t);
 }
 
-static struct limit_usage **bucket(struct limit_usage_table *t, const char *rule)
+static struct limit_usage **limit_usage_bucket(struct limit_usage_table *t, const char *rule)
 {
 	return &t->buckets[text_hash(rule) % BUCKETS]; /* tenants choose the names */
 }
 
-static struct limit_usage *add(struct limit_usage_table *t, const char *rule)
+static struct limit_usage *limit_usage_add(struct limit_usage_table *t, const char *rule)
 {
 	struct limit_usage *u = t->n < EGRESS_RULES_KEPT_MAX ? calloc(1, sizeof(*u)) : NULL;
-	struct limit_usage **here = bucket(t, rule);
+	struct limit_usage **here = limit_usage_bucket(t, rule);
 
 	if (u == NULL)
 		return NULL;
@@ -64,10 +64,10 @@ struct limit_usage *limit_usage_find(struct limit_usage_table *t, const char *ru
 		t->buckets = calloc(BUCKETS, sizeof(struct limit_usage *));
 	if (t->buckets == NULL)
 		return NULL;
-	for (u = *bucket(t, rule); u != NULL; u = u->next_here)
+	for (u = *limit_usage_bucket(t, rule); u != NULL; u = u->next_here)
 		if (strcmp(u->rule, rule) == 0)
 			return u;
-	return add(t, rule);
+	return limit_usage_add(t, rule);
 }
 
 static bool has_limits(const struct policy_limits *l)

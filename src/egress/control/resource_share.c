@@ -106,8 +106,8 @@ bool resource_share_documents(struct resource_share *s, size_t before, size_t no
 /* ---- turns */
 
 /* The current turn's counts: an earlier turn's are reset. */
-static struct resource_share_turn *current(struct resource_share_turn *t,
-					   const struct resource_share *s)
+static struct resource_share_turn *resource_share_current(struct resource_share_turn *t,
+							  const struct resource_share *s)
 {
 	uint64_t at = loop_now_ns(s->all->loop);
 
@@ -116,23 +116,25 @@ static struct resource_share_turn *current(struct resource_share_turn *t,
 	return t;
 }
 
-static uint64_t under(uint64_t n, uint64_t max)
+static uint64_t resource_share_under(uint64_t n, uint64_t max)
 {
 	return n < max ? max - n : 0;
 }
 
 uint64_t resource_share_turn_left(struct resource_share *s)
 {
-	uint64_t own = under(current(&s->turn, s)->bytes, RESOURCE_SHARE_TURN_BYTES);
-	uint64_t all = under(current(&s->tenant->turn, s)->bytes, RESOURCE_SHARE_TENANT_BYTES);
+	uint64_t own = resource_share_under(resource_share_current(&s->turn, s)->bytes,
+					    RESOURCE_SHARE_TURN_BYTES);
+	uint64_t all = resource_share_under(resource_share_current(&s->tenant->turn, s)->bytes,
+					    RESOURCE_SHARE_TENANT_BYTES);
 
 	return own < all ? own : all;
 }
 
 void resource_share_turn_moved(struct resource_share *s, uint64_t n)
 {
-	current(&s->turn, s)->bytes += n;
-	current(&s->tenant->turn, s)->bytes += n;
+	resource_share_current(&s->turn, s)->bytes += n;
+	resource_share_current(&s->tenant->turn, s)->bytes += n;
 }
 
 uint64_t resource_share_cpu_ns(void)
@@ -152,7 +154,8 @@ void resource_share_turn_worked(struct resource_share *s, uint64_t since_ns)
 
 bool resource_share_turn_accept(struct resource_share *s)
 {
-	struct resource_share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
+	struct resource_share_turn *own = resource_share_current(&s->turn, s),
+				   *all = resource_share_current(&s->tenant->turn, s);
 
 	if (own->accepts >= RESOURCE_SHARE_TURN_ACCEPTS ||
 	    all->accepts >= RESOURCE_SHARE_TENANT_ACCEPTS)
@@ -164,7 +167,8 @@ bool resource_share_turn_accept(struct resource_share *s)
 
 bool resource_share_turn_handshake(struct resource_share *s)
 {
-	struct resource_share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
+	struct resource_share_turn *own = resource_share_current(&s->turn, s),
+				   *all = resource_share_current(&s->tenant->turn, s);
 
 	if (own->handshakes >= RESOURCE_SHARE_TURN_HANDSHAKES ||
 	    all->handshakes >= RESOURCE_SHARE_TENANT_HANDSHAKES)

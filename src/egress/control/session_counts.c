@@ -6,7 +6,8 @@
 
 #define RULES_EACH 63 /* in one message, beside that of packages */
 
-static void begin(struct json *j, char *text, size_t cap, const struct egress_session *session)
+static void session_counts_begin(struct json *j, char *text, size_t cap,
+				 const struct egress_session *session)
 {
 	json_init(j, text, cap);
 	json_open(j, NULL, '{');
@@ -40,7 +41,7 @@ static void add_packages(struct json *j, const struct package_used *u)
 	json_close(j, '}');
 }
 
-static bool end(struct json *j, struct egress_session *session)
+static bool session_counts_end(struct json *j, struct egress_session *session)
 {
 	add_packages(j, &session->packages);
 	json_close(j, ']');
@@ -60,14 +61,14 @@ static bool send_some(struct egress_session *session, struct limit_usage **at)
 	struct limit_usage *first = *at, *u = first;
 	struct json j;
 
-	begin(&j, text, sizeof(text), session);
+	session_counts_begin(&j, text, sizeof(text), session);
 	for (size_t n = 0; u != NULL && n < RULES_EACH; u = u->next) {
 		if (!u->unsent)
 			continue;
 		add_rule(&j, u);
 		n++;
 	}
-	if (!end(&j, session))
+	if (!session_counts_end(&j, session))
 		return false;
 	for (; first != u; first = first->next)
 		first->unsent = first->due = false;
@@ -104,10 +105,10 @@ void session_counts_claim(struct egress_session *session, struct limit_usage *of
 	char text[1024];
 	struct json j;
 
-	begin(&j, text, sizeof(text), session);
+	session_counts_begin(&j, text, sizeof(text), session);
 	if (of_rule != NULL && of_rule->unsent)
 		add_rule(&j, of_rule);
-	if (!end(&j, session))
+	if (!session_counts_end(&j, session))
 		return; /* it stays due */
 	if (of_rule != NULL)
 		of_rule->unsent = of_rule->due = false;
@@ -116,7 +117,7 @@ void session_counts_claim(struct egress_session *session, struct limit_usage *of
 
 /* ---- restoring */
 
-static uint64_t number(const json_t *from, const char *name)
+static uint64_t session_counts_number(const json_t *from, const char *name)
 {
 	json_int_t n = json_integer_value(json_object_get(from, name));
 
@@ -133,11 +134,11 @@ void session_counts_restore(struct egress_session *session, const json_t *used)
 {
 	const json_t *rules = json_object_get(used, "rules");
 
-	raise_to(&session->counts.bytes_in, number(used, "bytes_in"));
-	raise_to(&session->counts.bytes_out, number(used, "bytes_out"));
-	raise_to(&session->counts.requests, number(used, "requests"));
-	limit_usage_restore(&session->used.own, number(used, "claimed_out"),
-			    number(used, "claimed_in"));
+	raise_to(&session->counts.bytes_in, session_counts_number(used, "bytes_in"));
+	raise_to(&session->counts.bytes_out, session_counts_number(used, "bytes_out"));
+	raise_to(&session->counts.requests, session_counts_number(used, "requests"));
+	limit_usage_restore(&session->used.own, session_counts_number(used, "claimed_out"),
+			    session_counts_number(used, "claimed_in"));
 	for (size_t i = 0; i < json_array_size(rules); i++) {
 		const json_t *rule = json_array_get(rules, i);
 		const char *name = json_string_value(json_object_get(rule, "rule"));
@@ -145,12 +146,14 @@ void session_counts_restore(struct egress_session *session, const json_t *used)
 			name == NULL ? NULL : limit_usage_find(&session->used, name);
 
 		if (name != NULL && strcmp(name, EGRESS_PACKAGES_RULE) == 0) {
-			raise_to(&session->packages.bytes, number(rule, "claimed_in"));
-			raise_to(&session->packages.new_names, number(rule, "claimed_out"));
+			raise_to(&session->packages.bytes,
+				 session_counts_number(rule, "claimed_in"));
+			raise_to(&session->packages.new_names,
+				 session_counts_number(rule, "claimed_out"));
 			continue;
 		}
 		if (u != NULL)
-			limit_usage_restore(u, number(rule, "claimed_out"),
-					    number(rule, "claimed_in"));
+			limit_usage_restore(u, session_counts_number(rule, "claimed_out"),
+					    session_counts_number(rule, "claimed_in"));
 	}
 }

@@ -55,7 +55,7 @@ static uint64_t question_hash(const char *name, uint16_t type)
 }
 
 /* Has the same question been recorded within the last second? */
-static bool repeated(struct dns_state *s, const struct dns_msg_query *q, bool allowed)
+static bool dns_repeated(struct dns_state *s, const struct dns_msg_query *q, bool allowed)
 {
 	uint64_t h = question_hash(q->name, q->type) ^ (allowed ? 2 : 0), now = clock_now_ns();
 	size_t at = (h >> 8) % DNS_STATE_RECENT;
@@ -67,8 +67,8 @@ static bool repeated(struct dns_state *s, const struct dns_msg_query *q, bool al
 	return false;
 }
 
-static void record(struct egress_session *session, const struct dns_msg_query *q, const char *host,
-		   const struct policy_answer *a)
+static void dns_record(struct egress_session *session, const struct dns_msg_query *q,
+		       const char *host, const struct policy_answer *a)
 {
 	bool allowed = a->verdict != POLICY_REFUSE;
 	char type[12];
@@ -82,7 +82,7 @@ static void record(struct egress_session *session, const struct dns_msg_query *q
 				   .rule = a->rule,
 				   .reason = allowed ? "" : a->reason };
 
-	if (!repeated(session->dns, q, allowed))
+	if (!dns_repeated(session->dns, q, allowed))
 		access_record_send(session, &r);
 }
 
@@ -119,7 +119,7 @@ struct question {
 	uint8_t *ret;
 };
 
-static size_t empty(struct question *a, int rcode, bool soa)
+static size_t dns_empty(struct question *a, int rcode, bool soa)
 {
 	struct dns_msg_writer w;
 
@@ -129,13 +129,13 @@ static size_t empty(struct question *a, int rcode, bool soa)
 	return dns_msg_end(&w, &a->q, rcode);
 }
 
-static size_t refuse(struct question *a, const char *host, int rcode, const char *why)
+static size_t dns_refuse(struct question *a, const char *host, int rcode, const char *why)
 {
 	a->verdict.verdict = POLICY_REFUSE;
 	if (why)
 		str_copy(a->verdict.reason, why);
-	record(a->session, &a->q, host, &a->verdict);
-	return empty(a, rcode, rcode == DNS_MSG_NXDOMAIN);
+	dns_record(a->session, &a->q, host, &a->verdict);
+	return dns_empty(a, rcode, rcode == DNS_MSG_NXDOMAIN);
 }
 
 /* A name that exists: its address, or an empty answer for other types. */
@@ -146,7 +146,7 @@ static size_t answer_types(struct question *a, const struct ip *v4, const struct
 	struct dns_msg_writer w;
 
 	if (a->q.type != DNS_MSG_A && !wants_v6)
-		return empty(a, DNS_MSG_OK, true);
+		return dns_empty(a, DNS_MSG_OK, true);
 	dns_msg_begin(&w, a->ret, DNS_TEXT_MAX, a->query, &a->q, DNS_MSG_OK);
 	dns_msg_put_address(&w, wants_v6 ? v6 : v4, wants_v6, ttl);
 	return dns_msg_end(&w, &a->q, DNS_MSG_OK);
@@ -205,12 +205,12 @@ static size_t answer_ptr(struct question *a)
 	struct ip ip;
 
 	if (read_reverse_v4(a->q.name, &ip) < 0 && read_reverse_v6(a->q.name, &ip) < 0)
-		return refuse(a, NULL, DNS_MSG_NXDOMAIN, "no such name");
+		return dns_refuse(a, NULL, DNS_MSG_NXDOMAIN, "no such name");
 	host = synthetic_names_find(a->session->names, &ip);
 	if (!host)
-		return refuse(a, NULL, DNS_MSG_NXDOMAIN, "no name has this address");
+		return dns_refuse(a, NULL, DNS_MSG_NXDOMAIN, "no name has this address");
 	a->verdict.verdict = POLICY_PERMIT;
-	record(a->session, &a->q, NULL, &a->verdict);
+	dns_record(a->session, &a->q, NULL, &a->verdict);
 	dns_msg_begin(&w, a->ret, DNS_TEXT_MAX, a->query, &a->q, DNS_MSG_OK);
 	dns_msg_put_ptr(&w, host, TTL);
 	return dns_msg_end(&w, &a->q, DNS_MSG_OK);
@@ -223,7 +223,7 @@ static bool is_answered(uint16_t type)
 }
 
 /* A refused name: does the refusal of its connection explain it? */
-static bool explains(const struct question *a, const char *host)
+static bool dns_explains(const struct question *a, const char *host)
 {
 	return policy_answers_refused(a->session->policy) && strchr(host, '.') != NULL &&
 	       is_answered(a->q.type);
@@ -235,19 +235,21 @@ static size_t answer_name(struct question *a)
 	struct ip v4, v6;
 
 	if (host_normal(a->q.name, strlen(a->q.name), host) < 0)
-		return refuse(a, NULL, a->q.name[0] == '\0' ? DNS_MSG_REFUSED : DNS_MSG_NXDOMAIN,
-			      "not a host name");
+		return dns_refuse(a, NULL,
+				  a->q.name[0] == '\0' ? DNS_MSG_REFUSED : DNS_MSG_NXDOMAIN,
+				  "not a host name");
 	if (host_is_localhost(host) || strcmp(host, a->session->id) == 0)
 		return is_answered(a->q.type) ? answer_localhost(a)
-					      : empty(a, DNS_MSG_REFUSED, false);
+					      : dns_empty(a, DNS_MSG_REFUSED, false);
 	policy_name(a->session->policy, host, &a->verdict);
-	if (a->verdict.verdict == POLICY_REFUSE && !explains(a, host))
-		return refuse(a, host, DNS_MSG_NXDOMAIN, NULL);
+	if (a->verdict.verdict == POLICY_REFUSE && !dns_explains(a, host))
+		return dns_refuse(a, host, DNS_MSG_NXDOMAIN, NULL);
 	if (!is_answered(a->q.type))
-		return refuse(a, host, DNS_MSG_REFUSED, "records of this type are not answered");
+		return dns_refuse(a, host, DNS_MSG_REFUSED,
+				  "records of this type are not answered");
 	if (synthetic_names_give(a->session->names, host, &v4, &v6) < 0)
-		return refuse(a, host, DNS_MSG_SERVFAIL, "out of memory for another name");
-	record(a->session, &a->q, host, &a->verdict);
+		return dns_refuse(a, host, DNS_MSG_SERVFAIL, "out of memory for another name");
+	dns_record(a->session, &a->q, host, &a->verdict);
 	return answer_types(a, &v4, &v6, a->verdict.verdict == POLICY_REFUSE ? TTL_NO : TTL);
 }
 
@@ -261,9 +263,9 @@ size_t dns_answer(struct egress_session *session, const uint8_t *query, size_t l
 	if (rcode < 0 || !dns_state_of(session) || too_fast(session))
 		return 0;
 	if (rcode != DNS_MSG_OK)
-		n = refuse(&a, NULL, rcode, "malformed query");
+		n = dns_refuse(&a, NULL, rcode, "malformed query");
 	else if (a.q.class != DNS_MSG_IN)
-		n = refuse(&a, NULL, DNS_MSG_REFUSED, "not of class IN");
+		n = dns_refuse(&a, NULL, DNS_MSG_REFUSED, "not of class IN");
 	else if (a.q.type == DNS_MSG_PTR)
 		n = answer_ptr(&a);
 	else

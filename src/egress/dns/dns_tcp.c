@@ -27,7 +27,7 @@ struct dns_conn {
 	size_t nin, nout, sent;
 };
 
-static void cut(struct dns_conn *c)
+static void dns_tcp_cut(struct dns_conn *c)
 {
 	struct dns_state *s = c->session->dns;
 	struct dns_conn **p = &s->conns;
@@ -44,11 +44,11 @@ static void cut(struct dns_conn *c)
 
 static void on_end(struct loop_timer *t)
 {
-	cut(t->arg);
+	dns_tcp_cut(t->arg);
 }
 
 /* Bytes of the query being read, with its length field. 2 while the length is not known. */
-static size_t wanted(const struct dns_conn *c)
+static size_t dns_tcp_wanted(const struct dns_conn *c)
 {
 	return c->nin < 2 ? 2 : 2 + ((size_t)c->in[0] << 8 | c->in[1]);
 }
@@ -56,12 +56,12 @@ static size_t wanted(const struct dns_conn *c)
 /* 1: the query is complete. 0: not yet. -1: the connection has ended. */
 static int read_query(struct dns_conn *c)
 {
-	while (c->nin < wanted(c)) {
+	while (c->nin < dns_tcp_wanted(c)) {
 		ssize_t n;
 
-		if (wanted(c) > sizeof(c->in))
+		if (dns_tcp_wanted(c) > sizeof(c->in))
 			return -1;
-		n = recv(c->fd, c->in + c->nin, wanted(c) - c->nin, MSG_DONTWAIT);
+		n = recv(c->fd, c->in + c->nin, dns_tcp_wanted(c) - c->nin, MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -73,7 +73,7 @@ static int read_query(struct dns_conn *c)
 	return c->nin > 2 ? 1 : -1;
 }
 
-static int compose(struct dns_conn *c)
+static int dns_tcp_compose(struct dns_conn *c)
 {
 	size_t n = dns_answer(c->session, c->in + 2, c->nin - 2, false, c->out + 2);
 
@@ -105,7 +105,7 @@ static int write_answer(struct dns_conn *c)
 }
 
 /* Serve one query per turn of the loop, so that one connection does not delay the others. */
-static int advance(struct dns_conn *c)
+static int dns_tcp_advance(struct dns_conn *c)
 {
 	int more;
 
@@ -113,7 +113,7 @@ static int advance(struct dns_conn *c)
 		more = read_query(c);
 		if (more <= 0)
 			return more;
-		if (compose(c) < 0)
+		if (dns_tcp_compose(c) < 0)
 			return -1;
 	}
 	more = write_answer(c);
@@ -126,8 +126,8 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct dns_conn *c = f->arg;
 
-	if (advance(c) < 0)
-		cut(c);
+	if (dns_tcp_advance(c) < 0)
+		dns_tcp_cut(c);
 }
 
 void dns_tcp_serve(struct egress_session *session, int fd)
@@ -160,5 +160,5 @@ void dns_tcp_serve(struct egress_session *session, int fd)
 void dns_tcp_cut_all(struct egress_session *session)
 {
 	while (session->dns && session->dns->conns)
-		cut(session->dns->conns);
+		dns_tcp_cut(session->dns->conns);
 }

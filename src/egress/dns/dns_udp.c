@@ -124,7 +124,8 @@ static bool is_copy(const struct sockaddr_storage *peer, uint16_t *ret_port)
 		memcmp(&from, &none_v4, sizeof(none_v4)) == 0);
 }
 
-static void note(struct egress_session *session, struct msghdr *m, uint16_t port, size_t len)
+static void dns_udp_note(struct egress_session *session, struct msghdr *m, uint16_t port,
+			 size_t len)
 {
 	const struct ip to = destination_of(m);
 
@@ -155,11 +156,11 @@ static bool serve_one(struct egress_session *session)
 	if (m.msg_namelen == 0)
 		return true;
 	if (is_copy(&peer, &port)) {
-		note(session, &m, port, (size_t)n);
+		dns_udp_note(session, &m, port, (size_t)n);
 		return true;
 	}
 	if (m.msg_flags & MSG_TRUNC || dns_msg_read_query(query, (size_t)n, &q) < 0) {
-		note(session, &m, DNS_PORT, (size_t)n);
+		dns_udp_note(session, &m, DNS_PORT, (size_t)n);
 		return true;
 	}
 	len = dns_answer(session, query, (size_t)n, true, answer);

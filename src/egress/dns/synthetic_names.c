@@ -99,7 +99,7 @@ static uint32_t first_slot(const char *host)
 
 /* ---- lists */
 
-static void append(struct synthetic_names *n, struct synthetic_list *l, uint16_t at)
+static void synthetic_names_append(struct synthetic_names *n, struct synthetic_list *l, uint16_t at)
 {
 	struct synthetic_name *e = &n->entries[at];
 
@@ -128,11 +128,11 @@ static void take_out(struct synthetic_names *n, struct synthetic_list *l, uint16
 	l->n--;
 }
 
-static void touch(struct synthetic_names *n, uint16_t at)
+static void synthetic_names_touch(struct synthetic_names *n, uint16_t at)
 {
 	n->entries[at].used_ns = clock_now_ns();
 	take_out(n, &n->live, at);
-	append(n, &n->live, at);
+	synthetic_names_append(n, &n->live, at);
 }
 
 /* ---- hash tables */
@@ -189,10 +189,10 @@ static void retire_oldest(struct synthetic_names *n)
 	take_out(n, &n->live, at);
 	free(e->host);
 	e->host = NULL;
-	append(n, &n->retired, at);
+	synthetic_names_append(n, &n->retired, at);
 }
 
-static int grow(struct synthetic_names *n)
+static int synthetic_names_grow(struct synthetic_names *n)
 {
 	unsigned cap = n->cap ? 2 * n->cap : 16;
 	struct synthetic_name *entries = reallocarray(n->entries, cap, sizeof(*entries));
@@ -221,7 +221,7 @@ static uint16_t free_entry(struct synthetic_names *n)
 		unlink_slot(n, at);
 		return at;
 	}
-	if (n->n == n->cap && grow(n) < 0)
+	if (n->n == n->cap && synthetic_names_grow(n) < 0)
 		return NONE;
 	if (n->share)
 		n->share->n++;
@@ -249,7 +249,7 @@ static bool make_tables(struct synthetic_names *n)
 	return n->hosts != NULL && n->slots != NULL;
 }
 
-static uint16_t add(struct synthetic_names *n, const char *host)
+static uint16_t synthetic_names_add(struct synthetic_names *n, const char *host)
 {
 	char *copy = make_tables(n) ? strdup(host) : NULL;
 	struct synthetic_name *e;
@@ -272,13 +272,13 @@ static uint16_t add(struct synthetic_names *n, const char *host)
 	*host_bucket(n, host) = at;
 	e->by_slot = n->slots[e->slot % BUCKETS];
 	n->slots[e->slot % BUCKETS] = at;
-	append(n, &n->live, at);
+	synthetic_names_append(n, &n->live, at);
 	return at;
 }
 
 /* ---- addresses */
 
-static void put32(uint8_t *to, uint32_t value)
+static void synthetic_names_put32(uint8_t *to, uint32_t value)
 {
 	for (size_t i = 0; i < 4; i++)
 		to[i] = (uint8_t)(value >> (24 - 8 * i));
@@ -287,14 +287,14 @@ static void put32(uint8_t *to, uint32_t value)
 static void address_v4(uint32_t slot, struct ip *ret)
 {
 	memcpy(ret->b, v4_prefix, 12);
-	put32(ret->b + 12, (198U << 24 | 18U << 16) + slot);
+	synthetic_names_put32(ret->b + 12, (198U << 24 | 18U << 16) + slot);
 }
 
 static void address_v6(uint32_t slot, struct ip *ret)
 {
 	*ret = (struct ip){ { 0 } };
 	memcpy(ret->b, v6_prefix, sizeof(v6_prefix));
-	put32(ret->b + 12, slot);
+	synthetic_names_put32(ret->b + 12, slot);
 }
 
 bool synthetic_names_is_synthetic(const struct ip *ip)
@@ -330,9 +330,9 @@ int synthetic_names_give(struct synthetic_names *n, const char *host, struct ip 
 	uint16_t at = find_host(n, host);
 
 	if (at == NONE)
-		at = add(n, host);
+		at = synthetic_names_add(n, host);
 	else
-		touch(n, at);
+		synthetic_names_touch(n, at);
 	if (at == NONE)
 		return -1;
 	address_v4(n->entries[at].slot, ret_v4);
@@ -349,6 +349,6 @@ const char *synthetic_names_find(struct synthetic_names *n, const struct ip *ip)
 	at = find_slot(n, slot_of(ip));
 	if (at == NONE || !n->entries[at].host)
 		return NULL;
-	touch(n, at);
+	synthetic_names_touch(n, at);
 	return n->entries[at].host;
 }

@@ -32,8 +32,8 @@ struct datagrams {
 	struct datagram_destination others; /* without address and port */
 };
 
-static void record(struct egress_session *session, const struct datagram_destination *d,
-		   bool others)
+static void datagrams_record(struct egress_session *session, const struct datagram_destination *d,
+			     bool others)
 {
 	const struct access_record r = { .kind = ACCESS_RECORD_DATAGRAM,
 					 .start_ns = d->first_ns,
@@ -52,9 +52,9 @@ static void record(struct egress_session *session, const struct datagram_destina
 static void record_all(struct datagrams *t)
 {
 	for (size_t i = 0; i < t->n; i++)
-		record(t->session, &t->at[i], false);
+		datagrams_record(t->session, &t->at[i], false);
 	if (t->others.datagrams > 0)
-		record(t->session, &t->others, true);
+		datagrams_record(t->session, &t->others, true);
 	t->n = 0;
 	memset(&t->others, 0, sizeof(t->others));
 }
@@ -80,7 +80,8 @@ static struct datagrams *table_of(struct egress_session *session)
 }
 
 /* Its entry, a new one, or the one of all others. */
-static struct datagram_destination *find(struct datagrams *t, const struct ip *to, uint16_t port)
+static struct datagram_destination *datagrams_find(struct datagrams *t, const struct ip *to,
+						   uint16_t port)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (t->at[i].port == port && memcmp(&t->at[i].ip, to, sizeof(*to)) == 0)
@@ -103,7 +104,7 @@ void datagrams_note(struct egress_session *session, const struct ip *to, uint16_
 	}
 	if (t->n == 0)
 		loop_timer_set(session->egress->loop, &t->timer, now + RECORD_NS);
-	d = find(t, to, port);
+	d = datagrams_find(t, to, port);
 	if (d->datagrams++ == 0)
 		d->first_ns = now;
 	d->last_ns = now;

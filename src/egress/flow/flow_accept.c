@@ -33,7 +33,7 @@
 #define OWNER_WAIT_MS 100 /* see owner_query.c */
 
 /* The connection goes to f->endpoint.ip and f->endpoint.port. */
-static void begin(struct flow *f)
+static void flow_accept_begin(struct flow *f)
 {
 	struct ip ip = f->endpoint.ip;
 	uint16_t port = f->endpoint.port;
@@ -72,7 +72,7 @@ static const struct flow_stage asking = { .on_end = on_end_asking,
 static void on_owner(struct flow *f)
 {
 	loop_timer_cancel(f->session->egress->loop, &f->timer);
-	begin(f);
+	flow_accept_begin(f);
 }
 
 static void on_no_answer(struct loop_timer *t)
@@ -80,11 +80,11 @@ static void on_no_answer(struct loop_timer *t)
 	struct flow *f = t->arg;
 
 	owner_query_give_up(f);
-	begin(f);
+	flow_accept_begin(f);
 }
 
-static void ask(struct egress_session *session, int fd, const struct sockaddr_storage *peer,
-		const struct ip *ip, uint16_t port)
+static void flow_accept_ask(struct egress_session *session, int fd,
+			    const struct sockaddr_storage *peer, const struct ip *ip, uint16_t port)
 {
 	struct loop *l = session->egress->loop;
 	struct flow *f = flow_new(session, fd);
@@ -97,7 +97,7 @@ static void ask(struct egress_session *session, int fd, const struct sockaddr_st
 	f->owner.on_answer = on_owner;
 	if (ip_of_sockaddr((const struct sockaddr *)peer, &from, &from_port) < 0 ||
 	    !owner_query_ask(f, &from, from_port, ip, port)) {
-		begin(f);
+		flow_accept_begin(f);
 		return;
 	}
 	f->stage = &asking;
@@ -107,8 +107,8 @@ static void ask(struct egress_session *session, int fd, const struct sockaddr_st
 
 /* Over a limit of connections. Recorded once a second at most: otherwise a cell could fill the log.
  */
-static void reject(struct egress_session *session, int fd, const struct ip *ip, uint16_t port,
-		   const char *reason)
+static void flow_accept_reject(struct egress_session *session, int fd, const struct ip *ip,
+			       uint16_t port, const char *reason)
 {
 	uint64_t now = loop_now_ns(session->egress->loop);
 	const struct owner not_asked = { .result = OWNER_TOO_MANY };
@@ -153,12 +153,13 @@ static void on_accepted(struct egress_session *session, int fd, const struct soc
 	else if (port == 53)
 		dns_tcp_serve(session, fd);
 	else if (session->nflows >= EGRESS_SESSION_FLOWS_MAX)
-		reject(session, fd, &ip, port, "this session has too many connections");
+		flow_accept_reject(session, fd, &ip, port, "this session has too many connections");
 	else if (!resource_share_take_fds(&session->share, RESOURCE_SHARE_FLOW_FDS))
-		reject(session, fd, &ip, port,
-		       "this tenant's sessions have too many connections for this node");
+		flow_accept_reject(
+			session, fd, &ip, port,
+			"this tenant's sessions have too many connections for this node");
 	else
-		ask(session, fd, peer, &ip, port);
+		flow_accept_ask(session, fd, peer, &ip, port);
 }
 
 static void on_again(struct loop_timer *t)

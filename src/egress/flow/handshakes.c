@@ -54,7 +54,7 @@ static bool may_begin(struct fair_queue_item *i)
 	return has_name(h->session, loop_now_ns(h->session->egress->loop)) || is_known(h);
 }
 
-static void run(struct handshakes *all)
+static void handshakes_run(struct handshakes *all)
 {
 	struct loop *l = all->egress->loop;
 	int n = 0;
@@ -81,12 +81,12 @@ static void run(struct handshakes *all)
 
 static void on_task(struct loop_task *t)
 {
-	run(t->arg);
+	handshakes_run(t->arg);
 }
 
 static void on_timer(struct loop_timer *t)
 {
-	run(t->arg);
+	handshakes_run(t->arg);
 }
 
 struct handshakes *handshakes_new(struct egress *e)

@@ -45,7 +45,7 @@ struct idle_conns {
 	struct loop_timer timer;
 };
 
-static void detach(struct upstream *up)
+static void idle_conns_detach(struct upstream *up)
 {
 	struct idle_conns *u = up->pool;
 
@@ -58,9 +58,9 @@ static void detach(struct upstream *up)
 	resource_share_give_fds(u->share, 1);
 }
 
-static void drop(struct upstream *up)
+static void idle_conns_drop(struct upstream *up)
 {
-	detach(up);
+	idle_conns_detach(up);
 	upstream_free(up);
 }
 
@@ -70,7 +70,7 @@ static void on_timer(struct loop_timer *t)
 	uint64_t now = loop_now_ns(u->loop);
 
 	while (u->last && u->last->idle_ns + IDLE_CONNS_IDLE_MS * CLOCK_MS <= now)
-		drop(u->last);
+		idle_conns_drop(u->last);
 	if (u->last)
 		loop_timer_set(u->loop, t, u->last->idle_ns + IDLE_CONNS_IDLE_MS * CLOCK_MS);
 }
@@ -90,7 +90,7 @@ struct idle_conns *idle_conns_new(struct loop *l, struct resource_share *share)
 void idle_conns_empty(struct idle_conns *u)
 {
 	while (u->first)
-		drop(u->first);
+		idle_conns_drop(u->first);
 	loop_timer_cancel(u->loop, &u->timer);
 }
 
@@ -129,10 +129,10 @@ struct upstream *idle_conns_take(struct idle_conns *u, const struct upstream_key
 		if (young_ns > 0 && up->idle_ns + young_ns < now)
 			return NULL; /* the rest of the list has been idle for longer */
 		if (is_alive(up)) {
-			detach(up);
+			idle_conns_detach(up);
 			return up;
 		}
-		drop(up);
+		idle_conns_drop(up);
 	}
 	return NULL;
 }
@@ -145,7 +145,7 @@ static void on_event(struct gateway_stream *s)
 	if (is_alive(up))
 		gateway_stream_arm(&up->stream, true);
 	else
-		drop(up);
+		idle_conns_drop(up);
 }
 
 void idle_conns_keep(struct idle_conns *u, struct upstream *up)
@@ -153,7 +153,7 @@ void idle_conns_keep(struct idle_conns *u, struct upstream *up)
 	struct gateway_stream *s = &up->stream;
 
 	if (u->n >= IDLE_CONNS_MAX)
-		drop(u->last);
+		idle_conns_drop(u->last);
 	if (s->ended || s->broken || s->in.len > 0 || s->out.len > 0 ||
 	    !resource_share_take_fds(u->share, 1)) {
 		upstream_free(up);

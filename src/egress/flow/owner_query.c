@@ -26,7 +26,7 @@
 #define UNANSWERED_MAX EGRESS_SESSION_FLOWS_MAX
 #define FORGET_NS (1000 * CLOCK_MS) /* questions without an answer count for this long */
 
-static struct flow *find(const struct egress_session *session, uint64_t id)
+static struct flow *owner_query_find(const struct egress_session *session, uint64_t id)
 {
 	struct flow *f = session->flows;
 
@@ -44,7 +44,7 @@ static bool is_established(int fd)
 	       (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT);
 }
 
-static void settle(struct flow *f, const struct owner_answer *a)
+static void owner_query_settle(struct flow *f, const struct owner_answer *a)
 {
 	f->owner.id = 0;
 	f->owner.result = (enum owner_result)a->result;
@@ -58,13 +58,13 @@ static void settle(struct flow *f, const struct owner_answer *a)
 
 static void on_answer(struct egress_session *session, const struct owner_answer *a)
 {
-	struct flow *f = a->id == 0 ? NULL : find(session, a->id);
+	struct flow *f = a->id == 0 ? NULL : owner_query_find(session, a->id);
 
 	session->owners.slow = false;
 	if (session->owners.unanswered > 0)
 		session->owners.unanswered--;
 	if (f != NULL)
-		settle(f, a);
+		owner_query_settle(f, a);
 }
 
 /* The cell has closed the socket, or does not keep to the protocol. */
@@ -75,7 +75,7 @@ static void give_up_all(struct egress_session *session)
 	LIST_WALK_ENDING(struct flow, f, session->flows) {
 		/* alone: a settled flow ends itself at most */
 		if (f->owner.id != 0)
-			settle(f, &none);
+			owner_query_settle(f, &none);
 	}
 }
 

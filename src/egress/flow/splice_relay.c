@@ -90,7 +90,7 @@ static void pipe_give(struct direction *h)
 
 enum splice_relay_step { STEP_ON, STEP_WAIT, STEP_FAILED };
 
-static enum splice_relay_step broke(struct splice_relay *p, int side)
+static enum splice_relay_step splice_relay_broke(struct splice_relay *p, int side)
 {
 	p->why = side == CELL ? "the connection of the program failed"
 			      : "the connection to the server failed";
@@ -102,8 +102,8 @@ static bool is_waiting(const struct direction *h)
 	return h->rest_n > 0 || h->held > 0;
 }
 
-static enum splice_relay_step keep(struct splice_relay *p, struct direction *h, const uint8_t *data,
-				   size_t n)
+static enum splice_relay_step splice_relay_keep(struct splice_relay *p, struct direction *h,
+						const uint8_t *data, size_t n)
 {
 	h->rest = malloc(n);
 	if (!h->rest) {
@@ -117,7 +117,7 @@ static enum splice_relay_step keep(struct splice_relay *p, struct direction *h, 
 }
 
 /* How many of n bytes may go this way. 0: *ret_why says why. */
-static size_t allowed(struct splice_relay *p, int side, size_t n, const char **ret_why)
+static size_t splice_relay_allowed(struct splice_relay *p, int side, size_t n, const char **ret_why)
 {
 	uint64_t left = p->o.bytes_left(p->o.arg, side == CELL, ret_why);
 
@@ -130,7 +130,7 @@ static enum splice_relay_step limit_reached(struct splice_relay *p, const char *
 	return STEP_FAILED;
 }
 
-static void count(struct splice_relay *p, int side, size_t n)
+static void splice_relay_count(struct splice_relay *p, int side, size_t n)
 {
 	p->directions[side].moved += n;
 	if (n > 0)
@@ -138,14 +138,14 @@ static void count(struct splice_relay *p, int side, size_t n)
 }
 
 /* Return the bytes written, 0 if it must wait, -1 on failure. */
-static ssize_t put(struct splice_relay *p, int side, const uint8_t *data, size_t n)
+static ssize_t splice_relay_put(struct splice_relay *p, int side, const uint8_t *data, size_t n)
 {
 	ssize_t sent = send(p->socks[!side], data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (sent < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (sent > 0)
-		count(p, side, (size_t)sent);
+		splice_relay_count(p, side, (size_t)sent);
 	return sent;
 }
 
@@ -153,14 +153,14 @@ static enum splice_relay_step write_rest(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
 	const char *why = NULL;
-	size_t most = allowed(p, side, h->rest_n, &why);
+	size_t most = splice_relay_allowed(p, side, h->rest_n, &why);
 	ssize_t n;
 
 	if (most == 0)
 		return limit_reached(p, why);
-	n = put(p, side, h->rest + h->rest_at, most);
+	n = splice_relay_put(p, side, h->rest + h->rest_at, most);
 	if (n < 0)
-		return broke(p, !side);
+		return splice_relay_broke(p, !side);
 	h->rest_at += (size_t)n;
 	h->rest_n -= (size_t)n;
 	/* the next call finds out whether the socket is full or the limit reached */
@@ -177,7 +177,7 @@ static enum splice_relay_step write_pipe(struct splice_relay *p, int side)
 
 	while (h->held > 0) {
 		const char *why = NULL;
-		size_t most = allowed(p, side, h->held, &why);
+		size_t most = splice_relay_allowed(p, side, h->held, &why);
 		ssize_t n;
 
 		if (most == 0)
@@ -187,9 +187,9 @@ static enum splice_relay_step write_pipe(struct splice_relay *p, int side)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return STEP_WAIT;
 		if (n <= 0)
-			return broke(p, !side);
+			return splice_relay_broke(p, !side);
 		h->held -= (size_t)n;
-		count(p, side, (size_t)n);
+		splice_relay_count(p, side, (size_t)n);
 	}
 	pipe_give(h);
 	return STEP_ON;
@@ -200,13 +200,14 @@ static enum splice_relay_step end_direction(struct splice_relay *p, int side)
 	struct direction *h = &p->directions[side];
 
 	if (!h->shut && shutdown(p->socks[!side], SHUT_WR) < 0 && errno != ENOTCONN)
-		return broke(p, !side);
+		return splice_relay_broke(p, !side);
 	h->shut = true;
 	return STEP_WAIT;
 }
 
 /* If no byte may go any more, one byte is read to see whether there is one, or the stream ends. */
-static enum splice_relay_step copy(struct splice_relay *p, int side, size_t most, const char *why)
+static enum splice_relay_step splice_relay_copy(struct splice_relay *p, int side, size_t most,
+						const char *why)
 {
 	struct direction *h = &p->directions[side];
 	static uint8_t buf[COPY_MAX]; /* used by one call at a time */
@@ -214,7 +215,7 @@ static enum splice_relay_step copy(struct splice_relay *p, int side, size_t most
 	ssize_t n = recv(p->socks[side], buf, want, MSG_DONTWAIT), sent;
 
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? STEP_WAIT : broke(p, side);
+		return errno == EAGAIN || errno == EINTR ? STEP_WAIT : splice_relay_broke(p, side);
 	if (n == 0) {
 		h->ended = true;
 		return STEP_ON;
@@ -222,24 +223,24 @@ static enum splice_relay_step copy(struct splice_relay *p, int side, size_t most
 	if (most == 0)
 		return limit_reached(p, why);
 	h->bulk = n == sizeof(buf);
-	sent = put(p, side, buf, (size_t)n);
+	sent = splice_relay_put(p, side, buf, (size_t)n);
 	if (sent < 0)
-		return broke(p, !side);
+		return splice_relay_broke(p, !side);
 	if (sent < n)
-		return keep(p, h, buf + sent, (size_t)(n - sent));
+		return splice_relay_keep(p, h, buf + sent, (size_t)(n - sent));
 	/* after a short read there is most likely no more */
 	return (size_t)n == want ? STEP_ON : STEP_WAIT;
 }
 
-static enum splice_relay_step move(struct splice_relay *p, int side)
+static enum splice_relay_step splice_relay_move(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
 	const char *why = NULL;
-	size_t most = allowed(p, side, PIPE_SIZE, &why);
+	size_t most = splice_relay_allowed(p, side, PIPE_SIZE, &why);
 	ssize_t n;
 
 	if (!h->bulk || most < SPLICE_WORTH || !pipe_take(h))
-		return copy(p, side, most, why);
+		return splice_relay_copy(p, side, most, why);
 	n = splice(p->socks[side], NULL, h->pipe[1], NULL, most, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 	if (n <= 0) {
 		int failure = errno;
@@ -249,14 +250,14 @@ static enum splice_relay_step move(struct splice_relay *p, int side)
 			h->ended = true;
 		else if (failure == EAGAIN || failure == EINTR)
 			return STEP_WAIT;
-		return n == 0 ? STEP_ON : broke(p, side);
+		return n == 0 ? STEP_ON : splice_relay_broke(p, side);
 	}
 	h->bulk = n >= SPLICE_WORTH;
 	h->held = (size_t)n;
 	return write_pipe(p, side);
 }
 
-static enum splice_relay_step step(struct splice_relay *p, int side)
+static enum splice_relay_step splice_relay_advance(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
 
@@ -264,7 +265,7 @@ static enum splice_relay_step step(struct splice_relay *p, int side)
 		return write_rest(p, side);
 	if (h->held > 0)
 		return write_pipe(p, side);
-	return h->ended ? end_direction(p, side) : move(p, side);
+	return h->ended ? end_direction(p, side) : splice_relay_move(p, side);
 }
 
 /* ---- both directions */
@@ -292,14 +293,14 @@ static void close_all(struct splice_relay *p, bool cut)
 }
 
 /* May free p. */
-static void finish(struct splice_relay *p, const char *why)
+static void splice_relay_finish(struct splice_relay *p, const char *why)
 {
 	close_all(p, why != NULL);
 	p->o.on_end(p->o.arg, why);
 }
 
 /* Register the socket for exactly the awaited events. */
-static int watch(struct splice_relay *p, int side, struct err *e)
+static int splice_relay_watch(struct splice_relay *p, int side, struct err *e)
 {
 	const struct direction *from = &p->directions[side], *to = &p->directions[!side];
 	uint32_t events = (!is_waiting(from) && !from->ended ? (uint32_t)EPOLLIN : 0) |
@@ -325,7 +326,7 @@ static enum splice_relay_step move_all(struct splice_relay *p, int side)
 	h->moved = 0;
 	while (result == STEP_ON && h->moved < TURN_MAX &&
 	       (p->o.turn_left == NULL || p->o.turn_left(p->o.arg) > 0))
-		result = step(p, side);
+		result = splice_relay_advance(p, side);
 	if (h->moved > 0)
 		p->moved_at_ns = loop_now_ns(p->loop);
 	return result;
@@ -345,11 +346,11 @@ static void on_ready(struct loop_fd *fd, uint32_t events)
 			result = move_all(p, side);
 	}
 	if (result == STEP_FAILED)
-		finish(p, p->why);
+		splice_relay_finish(p, p->why);
 	else if (p->directions[CELL].shut && p->directions[SERVER].shut)
-		finish(p, NULL);
-	else if (watch(p, CELL, &e) < 0 || watch(p, SERVER, &e) < 0)
-		finish(p, "cannot watch the socket");
+		splice_relay_finish(p, NULL);
+	else if (splice_relay_watch(p, CELL, &e) < 0 || splice_relay_watch(p, SERVER, &e) < 0)
+		splice_relay_finish(p, "cannot watch the socket");
 }
 
 static void on_idle(struct loop_timer *t)
@@ -360,7 +361,7 @@ static void on_idle(struct loop_timer *t)
 	if (at > loop_now_ns(p->loop))
 		loop_timer_set(p->loop, t, at);
 	else
-		finish(p, "the connection was idle for too long");
+		splice_relay_finish(p, "the connection was idle for too long");
 }
 
 struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_options *o,
@@ -384,12 +385,13 @@ struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_
 		p->on[side] = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = p };
 	}
 	p->idle = (struct loop_timer){ .on_expire = on_idle, .arg = p };
-	if (o->first_n > 0 && keep(p, &p->directions[CELL], o->first, o->first_n) == STEP_FAILED) {
+	if (o->first_n > 0 &&
+	    splice_relay_keep(p, &p->directions[CELL], o->first, o->first_n) == STEP_FAILED) {
 		(void)err_set(e, ERR_LIMIT, "out of memory for a connection");
 		splice_relay_free(p);
 		return NULL;
 	}
-	if (watch(p, CELL, e) < 0 || watch(p, SERVER, e) < 0) {
+	if (splice_relay_watch(p, CELL, e) < 0 || splice_relay_watch(p, SERVER, e) < 0) {
 		splice_relay_free(p);
 		return NULL;
 	}

@@ -28,7 +28,7 @@ struct rest {
 	size_t n;
 };
 
-static bool take(struct rest *r, size_t n, struct rest *ret)
+static bool tls_hello_take(struct rest *r, size_t n, struct rest *ret)
 {
 	if (r->n < n)
 		return false;
@@ -42,7 +42,7 @@ static bool take_number(struct rest *r, size_t bytes, size_t *ret)
 {
 	struct rest number;
 
-	if (!take(r, bytes, &number))
+	if (!tls_hello_take(r, bytes, &number))
 		return false;
 	*ret = 0;
 	for (size_t i = 0; i < bytes; i++)
@@ -55,7 +55,7 @@ static bool take_vector(struct rest *r, size_t bytes, struct rest *ret)
 {
 	size_t n;
 
-	return take_number(r, bytes, &n) && take(r, n, ret);
+	return take_number(r, bytes, &n) && tls_hello_take(r, n, ret);
 }
 
 /* ---- extensions */
@@ -74,7 +74,7 @@ static bool read_names(struct rest r, struct tls_hello *ret)
 	return host_normal((const char *)name.p, name.n, ret->sni) == 0;
 }
 
-static bool is(struct rest name, const char *text)
+static bool tls_hello_is(struct rest name, const char *text)
 {
 	return name.n == strlen(text) && memcmp(name.p, text, name.n) == 0;
 }
@@ -89,8 +89,8 @@ static bool read_protocols(struct rest r, struct tls_hello *ret)
 	while (list.n > 0) {
 		if (!take_vector(&list, 1, &name) || name.n == 0)
 			return false;
-		ret->h2 = ret->h2 || is(name, "h2");
-		ret->http1 = ret->http1 || is(name, "http/1.1");
+		ret->h2 = ret->h2 || tls_hello_is(name, "h2");
+		ret->http1 = ret->http1 || tls_hello_is(name, "http/1.1");
 	}
 	return true;
 }
@@ -125,7 +125,7 @@ static bool read_message(struct rest r, struct tls_hello *ret)
 {
 	struct rest skipped, session, suites, compression, extensions;
 
-	if (!take(&r, 2 + 32, &skipped) || skipped.p[0] != 3) /* version, random */
+	if (!tls_hello_take(&r, 2 + 32, &skipped) || skipped.p[0] != 3) /* version, random */
 		return false;
 	if (!take_vector(&r, 1, &session) || session.n > 32)
 		return false;
@@ -141,7 +141,7 @@ static bool read_message(struct rest r, struct tls_hello *ret)
 /* ---- records */
 
 /* Take the message out of its records. Return as tls_hello_read(). */
-static int gather(struct rest in, uint8_t ret[TLS_HELLO_MAX], size_t *ret_len)
+static int tls_hello_gather(struct rest in, uint8_t ret[TLS_HELLO_MAX], size_t *ret_len)
 {
 	size_t have = 0, want = MESSAGE_HEAD;
 
@@ -153,12 +153,13 @@ static int gather(struct rest in, uint8_t ret[TLS_HELLO_MAX], size_t *ret_len)
 			return -1;
 		if (in.n > 1 && in.p[1] != 3)
 			return -1;
-		if (!take(&in, RECORD_HEAD, &head))
+		if (!tls_hello_take(&in, RECORD_HEAD, &head))
 			return 0;
 		n = (size_t)head.p[3] << 8 | head.p[4];
 		if (n == 0 || n > RECORD_MAX)
 			return -1;
-		if (!take(&in, n < in.n ? n : in.n, &part) || have + part.n > TLS_HELLO_MAX)
+		if (!tls_hello_take(&in, n < in.n ? n : in.n, &part) ||
+		    have + part.n > TLS_HELLO_MAX)
 			return -1;
 		memcpy(ret + have, part.p, part.n);
 		have += part.n;
@@ -192,7 +193,7 @@ int tls_hello_read(const uint8_t *bytes, size_t len, struct tls_hello *ret)
 	*ret = (struct tls_hello){ 0 };
 	if (len > TLS_HELLO_MAX)
 		len = TLS_HELLO_MAX;
-	got = gather((struct rest){ bytes, len }, message, &n);
+	got = tls_hello_gather((struct rest){ bytes, len }, message, &n);
 	if (got == 0 && len == TLS_HELLO_MAX)
 		return -1;
 	if (got <= 0)

@@ -1,9 +1,9 @@
 /* gateway.c - theory of operation
  *
  * A gateway is two streams and a state. On every event (bytes, room, a connection, a timer)
- * advance() makes steps until nothing moves, then sets what to wait for. A request is open from its
- * head to the end of its answer (`has_request`). gateway_done() ends and records it. Between
- * requests only the two streams are left of the last one.
+ * gateway_advance() makes steps until nothing moves, then sets what to wait for. A request is open
+ * from its head to the end of its answer (`has_request`). gateway_done() ends and records it.
+ * Between requests only the two streams are left of the last one.
  *
  * Bounds: one head, GATEWAY_STREAM_IN_MAX and GATEWAY_STREAM_OUT_MAX each way. Bytes that cannot be
  * sent on are not read: the kernel's buffers fill, and the sender waits. */
@@ -179,7 +179,7 @@ static bool step_linger(struct gateway *x)
 	return moved || x->over;
 }
 
-static bool step(struct gateway *x)
+static bool gateway_step(struct gateway *x)
 {
 	switch (x->state) {
 	case GATEWAY_HANDSHAKE:
@@ -228,7 +228,7 @@ static bool wants_cell(const struct gateway *x)
 	return true;
 }
 
-static void arm(struct gateway *x)
+static void gateway_arm(struct gateway *x)
 {
 	gateway_stream_arm(&x->cell, wants_cell(x));
 	if (x->up)
@@ -248,7 +248,7 @@ static size_t memory_of(const struct gateway *x)
 	       (x->gate ? x->gate->memory(x) : 0);
 }
 
-static bool recount(struct gateway *x)
+static bool gateway_recount(struct gateway *x)
 {
 	size_t before = x->memory;
 
@@ -262,40 +262,40 @@ static void count_memory(struct gateway *x)
 {
 	if (x->has_request && x->out.done && x->cell.in.len == 0 && x->cell.in.size > IDLE_MAX)
 		fifo_release(&x->cell.in); /* the next bytes belong to another request */
-	if (recount(x) || !x->has_request || x->over)
+	if (gateway_recount(x) || !x->has_request || x->over)
 		return;
 	x->r.keep_alive = false;
 	gateway_fail(x, 503, "requests of this session or its tenant use too much memory");
 	if (x->state == GATEWAY_LINGER)
 		fifo_release(&x->cell.in);
-	(void)recount(x);
+	(void)gateway_recount(x);
 }
 
-static void advance(struct gateway *x)
+static void gateway_advance(struct gateway *x)
 {
 	int rounds = 0;
 
 	while (!x->over && rounds < ROUNDS_MAX &&
-	       resource_share_turn_left(&x->session->share) > 0 && step(x))
+	       resource_share_turn_left(&x->session->share) > 0 && gateway_step(x))
 		rounds++;
 	count_memory(x);
 	if (x->over) {
 		flow_end(x->flow, x->reset); /* frees x */
 		return;
 	}
-	arm(x);
+	gateway_arm(x);
 	if (rounds == ROUNDS_MAX || resource_share_turn_left(&x->session->share) == 0)
 		gateway_defer(x);
 }
 
 static void on_ready(struct gateway_stream *s)
 {
-	advance(s->arg);
+	gateway_advance(s->arg);
 }
 
 static void on_task(struct loop_task *t)
 {
-	advance(t->arg);
+	gateway_advance(t->arg);
 }
 
 static void on_timer(struct loop_timer *t)
@@ -338,7 +338,7 @@ static void on_timer(struct loop_timer *t)
 		x->over = true;
 		break;
 	}
-	advance(x);
+	gateway_advance(x);
 }
 
 /* May the request, with the secrets put into it, continue to its server by the new policy? If it is
@@ -437,7 +437,7 @@ static void on_end(struct flow *f, bool reset)
 
 static const struct flow_stage stage = { .on_end = on_end, .on_policy_change = on_policy_change };
 
-static int start(struct flow *f, struct tls *tls, bool server_tls, struct err *e)
+static int gateway_begin_flow(struct flow *f, struct tls *tls, bool server_tls, struct err *e)
 {
 	struct gateway *x = calloc(1, sizeof(*x));
 
@@ -474,10 +474,10 @@ static int start(struct flow *f, struct tls *tls, bool server_tls, struct err *e
 
 int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 {
-	return start(f, tls, tls != NULL, e);
+	return gateway_begin_flow(f, tls, tls != NULL, e);
 }
 
 int gateway_start_internal(struct flow *f, bool tls, struct err *e)
 {
-	return start(f, NULL, tls, e);
+	return gateway_begin_flow(f, NULL, tls, e);
 }

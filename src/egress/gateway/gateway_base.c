@@ -29,7 +29,7 @@ void gateway_client_gone(struct gateway *x)
 	x->over = x->reset = true;
 }
 
-static uint64_t under(uint64_t used, uint64_t max)
+static uint64_t gateway_base_under(uint64_t used, uint64_t max)
 {
 	if (max == 0)
 		return UINT64_MAX;
@@ -39,7 +39,8 @@ static uint64_t under(uint64_t used, uint64_t max)
 uint64_t gateway_budget_left(const struct gateway *x, const char **ret_why)
 {
 	const struct gateway_budget *b = &x->budget;
-	uint64_t all = under(x->session->packages.bytes, b->all), one = under(b->sent, b->file);
+	uint64_t all = gateway_base_under(x->session->packages.bytes, b->all),
+		 one = gateway_base_under(b->sent, b->file);
 
 	*ret_why = one < all ? "the package file is larger than this session may download"
 			     : "the package budget of this session is used up";

@@ -84,7 +84,7 @@ void gateway_record(struct gateway *x)
 }
 
 /* Unusually long buffers, and ones that may hold a secret, are not kept for the next request. */
-static void empty(struct buf *b)
+static void gateway_end_empty(struct buf *b)
 {
 	if (b->size > KEPT_MAX || b->secret)
 		buf_release(b);
@@ -101,9 +101,9 @@ void gateway_clear_request(struct gateway *x)
 		x->gate->on_end(x);
 	x->gate = NULL;
 	x->budget = (struct gateway_budget){ 0 };
-	empty(&x->head);
-	empty(&x->text);
-	empty(&x->ask);
+	gateway_end_empty(&x->head);
+	gateway_end_empty(&x->text);
+	gateway_end_empty(&x->ask);
 	buf_release(&x->collected);
 	/* a body with secrets put in had another bound */
 	buf_init(&x->collected, SECRETS_BODY_MAX);

@@ -241,7 +241,7 @@ void gateway_file_serve(struct gateway *x, struct gateway_content *content)
 
 /* ---- the body */
 
-static void cut(struct gateway *x, const char *why)
+static void gateway_file_cut(struct gateway *x, const char *why)
 {
 	gateway_fail(x, 502, why);
 }
@@ -270,12 +270,13 @@ static bool hash_piece(struct gateway *x, struct gateway_file *f)
 		return true;
 	if (f->content.on_bad != NULL)
 		f->content.on_bad(f->content.arg);
-	cut(x, "a file of the package cache does not have the digest that was expected");
+	gateway_file_cut(x,
+			 "a file of the package cache does not have the digest that was expected");
 	return false;
 }
 
 /* How far the file may be sent now. Hash more of it, if needed. */
-static uint64_t sendable(struct gateway *x, struct gateway_file *f)
+static uint64_t gateway_file_sendable(struct gateway *x, struct gateway_file *f)
 {
 	bool whole = x->status == 206; /* before a part of it is sent */
 
@@ -307,7 +308,7 @@ static size_t send_direct(struct gateway *x, struct gateway_file *f, size_t most
 	else if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
 		x->cell.write_broken = true;
 	else
-		cut(x, "a file of the package cache could not be read");
+		gateway_file_cut(x, "a file of the package cache could not be read");
 	return 0;
 }
 
@@ -332,7 +333,7 @@ static bool is_masked(const struct gateway *x)
 }
 
 /* How many bytes may pass the mask in this turn, of so many. */
-static size_t maskable(struct gateway *x, size_t most)
+static size_t gateway_file_maskable(struct gateway *x, size_t most)
 {
 	uint64_t left;
 
@@ -356,7 +357,7 @@ static bool put_content(struct gateway *x, const uint8_t *data, size_t n)
 		return true;
 	}
 	if (room == NULL) {
-		cut(x, "out of memory");
+		gateway_file_cut(x, "out of memory");
 		return false;
 	}
 	gateway_count_masked(x, n);
@@ -372,7 +373,7 @@ static void put_held(struct gateway *x)
 	if (!is_masked(x))
 		return;
 	if (room == NULL) {
-		cut(x, "out of memory");
+		gateway_file_cut(x, "out of memory");
 		return;
 	}
 	put_chunk(x, room,
@@ -388,12 +389,12 @@ static size_t send_copied(struct gateway *x, struct gateway_file *f, size_t most
 
 	if (room < GATEWAY_STREAM_OUT_MAX / 2)
 		return 0;
-	most = maskable(x, most);
+	most = gateway_file_maskable(x, most);
 	if (most == 0)
 		return 0;
 	n = pread(f->content.fd, piece, most < room ? most : room, (off_t)f->at);
 	if (n <= 0) {
-		cut(x, "a file of the package cache could not be read");
+		gateway_file_cut(x, "a file of the package cache could not be read");
 		return 0;
 	}
 	return put_content(x, piece, (size_t)n) ? (size_t)n : 0;
@@ -410,7 +411,7 @@ static bool is_sent(struct gateway *x, const struct gateway_file *f)
 
 static size_t send_file(struct gateway *x, struct gateway_file *f, uint64_t left)
 {
-	uint64_t to = sendable(x, f), most = to > f->at ? to - f->at : 0;
+	uint64_t to = gateway_file_sendable(x, f), most = to > f->at ? to - f->at : 0;
 	size_t n;
 
 	if (x->over)
@@ -440,7 +441,7 @@ static size_t send_produced(struct gateway *x, struct gateway_file *f, uint64_t 
 
 	if (f->waits || gateway_stream_room(&x->cell) < GATEWAY_STREAM_OUT_MAX / 2)
 		return 0;
-	most = maskable(x, most);
+	most = gateway_file_maskable(x, most);
 	if (most == 0)
 		return 0;
 	n = f->content.produce(f->content.arg, piece, most);
@@ -449,7 +450,7 @@ static size_t send_produced(struct gateway *x, struct gateway_file *f, uint64_t 
 		return 0;
 	}
 	if (n < 0) {
-		cut(x, "the answer could not be made completely");
+		gateway_file_cut(x, "the answer could not be made completely");
 		return 0;
 	}
 	if (n > 0)

@@ -39,7 +39,7 @@ static void put_header(struct buf *b, struct http1_span name, struct http1_span 
 	buf_put_text(b, "\r\n");
 }
 
-static struct http1_span span(const char *text)
+static struct http1_span gateway_head_span(const char *text)
 {
 	return (struct http1_span){ text, strlen(text) };
 }
@@ -143,7 +143,7 @@ static int put_set_headers(struct gateway *x, const char **ret_why)
 			return -1;
 		}
 		*ret_why = "a header that the policy sets is malformed";
-		if (!put_changed(x, span(x->rule->set[i].name), value, (size_t)n) ||
+		if (!put_changed(x, gateway_head_span(x->rule->set[i].name), value, (size_t)n) ||
 		    !http1_is_token(x->rule->set[i].name, strlen(x->rule->set[i].name)))
 			return -1;
 	}
@@ -168,9 +168,9 @@ static void put_host(struct gateway *x)
 
 	endpoint_host(&x->endpoint, x->tls, host);
 	if (!x->endpoint.host[0] && x->r.host.n > 0)
-		put_header(&x->ask, span("Host"), x->r.host);
+		put_header(&x->ask, gateway_head_span("Host"), x->r.host);
 	else
-		put_header(&x->ask, span("Host"), span(host));
+		put_header(&x->ask, gateway_head_span("Host"), gateway_head_span(host));
 }
 
 /* A collected body. If it is too long to be searched, its beginning, as the first chunk. */

@@ -290,7 +290,7 @@ void gateway_request(struct gateway *x, size_t n)
 }
 
 /* Set path and query from a target. The method stays. */
-static int retarget(struct gateway *x, const char *target, const char **ret_why)
+static int gateway_request_retarget(struct gateway *x, const char *target, const char **ret_why)
 {
 	struct http1_span path = { target, strcspn(target, "?#") }, query = { 0 };
 	const char *mark = target[path.n] == '?' ? target + path.n + 1 : NULL;
@@ -319,7 +319,7 @@ void gateway_request_again(struct gateway *x, const struct endpoint *to, const c
 	x->answer_began = false;
 	x->up_scanned = 0;
 	x->endpoint = *to;
-	if (retarget(x, target, &why) < 0)
+	if (gateway_request_retarget(x, target, &why) < 0)
 		gateway_fail(x, 502, why);
 	else if (!gateway_judge(x))
 		gateway_deny(x, 403, x->reason);

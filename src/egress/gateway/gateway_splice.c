@@ -44,7 +44,7 @@ static bool open_pipe(struct gateway *x)
 }
 
 /* Move up to max bytes from the server into the pipe. */
-static bool draw(struct gateway *x, uint64_t max)
+static bool gateway_splice_draw(struct gateway *x, uint64_t max)
 {
 	struct gateway_stream *from = &x->up->stream;
 	size_t room = max < PIPE_SIZE ? (size_t)max : PIPE_SIZE;
@@ -67,7 +67,7 @@ static bool draw(struct gateway *x, uint64_t max)
 }
 
 /* Move up to max bytes from the pipe to the cell. */
-static bool pour(struct gateway *x, uint64_t max)
+static bool gateway_splice_pour(struct gateway *x, uint64_t max)
 {
 	ssize_t n = splice(x->pipe[0], NULL, x->cell.fd, NULL, max < x->piped ? max : x->piped,
 			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
@@ -94,10 +94,10 @@ uint64_t gateway_splice(struct gateway *x, uint64_t most)
 		size_t before = x->piped;
 
 		if (before > 0) {
-			if (!pour(x, most - moved))
+			if (!gateway_splice_pour(x, most - moved))
 				break;
 			moved += before - x->piped;
-		} else if (x->in.left == 0 || !draw(x, most - moved)) {
+		} else if (x->in.left == 0 || !gateway_splice_draw(x, most - moved)) {
 			break;
 		}
 	}

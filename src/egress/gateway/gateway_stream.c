@@ -94,7 +94,7 @@ void gateway_stream_close(struct gateway_stream *s, bool reset)
 	fifo_release(&s->out);
 }
 
-static ssize_t get(struct gateway_stream *s, void *data, size_t n)
+static ssize_t gateway_stream_get(struct gateway_stream *s, void *data, size_t n)
 {
 	return s->tls ? tls_read(s->tls, data, n) : recv(s->fd, data, n, 0);
 }
@@ -103,7 +103,7 @@ static ssize_t get(struct gateway_stream *s, void *data, size_t n)
 static size_t fill_once(struct gateway_stream *s, size_t n)
 {
 	uint8_t *to = fifo_reserve(&s->in, n);
-	ssize_t got = to ? get(s, to, n) : -1;
+	ssize_t got = to ? gateway_stream_get(s, to, n) : -1;
 
 	if (to && got > 0) {
 		fifo_commit(&s->in, (size_t)got);
@@ -198,7 +198,7 @@ size_t gateway_stream_put(struct gateway_stream *s, const void *data, size_t n)
 	return n;
 }
 
-static ssize_t give(struct gateway_stream *s)
+static ssize_t gateway_stream_give(struct gateway_stream *s)
 {
 	if (s->tls)
 		return tls_write(s->tls, fifo_bytes(&s->out), s->out.len);
@@ -220,7 +220,7 @@ bool gateway_stream_flush(struct gateway_stream *s)
 
 	while (s->handshake_done && !s->broken && !s->write_broken && s->out.len > 0) {
 		size_t asked = s->out.len;
-		ssize_t went = give(s);
+		ssize_t went = gateway_stream_give(s);
 
 		if (went < 0) {
 			s->write_broken = errno != EAGAIN && errno != EINTR;

@@ -49,7 +49,7 @@ struct gateway_tap {
 	char reason[160];
 };
 
-static void release(struct gateway_tap *t)
+static void gateway_tap_release(struct gateway_tap *t)
 {
 	for (size_t alg = 0; alg < DIGEST_ALGS; alg++)
 		digest_stream_free(t->hashes[alg]);
@@ -79,7 +79,8 @@ static int add_hash(struct gateway_tap *t, enum digest_alg alg, struct err *e)
 	return t->hashes[alg] == NULL ? -1 : 0;
 }
 
-static int prepare(struct gateway_tap *t, const struct gateway_tap_want *want, struct err *e)
+static int gateway_tap_prepare(struct gateway_tap *t, const struct gateway_tap_want *want,
+			       struct err *e)
 {
 	if (want->nexpected > GATEWAY_TAP_DIGESTS_MAX)
 		return err_set(e, ERR_INVALID, "too many digests of one file");
@@ -108,8 +109,8 @@ int gateway_tap_set(struct gateway *x, const struct gateway_tap_want *want, stru
 	t->want = *want;
 	t->want.expected = NULL;
 	t->head = (struct buf)BUF_INIT(HEAD_MAX);
-	if (prepare(t, want, e) < 0) {
-		release(t);
+	if (gateway_tap_prepare(t, want, e) < 0) {
+		gateway_tap_release(t);
 		return -1;
 	}
 	x->tap = t;
@@ -130,7 +131,8 @@ void gateway_tap_keep_nothing(struct gateway *x)
 
 /* ---- the end */
 
-static void report(struct gateway *x, enum gateway_tap_result result, const struct digest *sha256)
+static void gateway_tap_report(struct gateway *x, enum gateway_tap_result result,
+			       const struct digest *sha256)
 {
 	struct gateway_tap *t = x->tap;
 	struct gateway_tap_end end = { .result = result, .bytes = t->bytes, .reason = t->reason };
@@ -151,10 +153,10 @@ static void report(struct gateway *x, enum gateway_tap_result result, const stru
 		t->want.on_end(x, &end, t->want.arg);
 }
 
-static void mismatch(struct gateway *x, const struct digest *sha256)
+static void gateway_tap_mismatch(struct gateway *x, const struct digest *sha256)
 {
 	x->tap->is_wrong = true;
-	report(x, TAP_MISMATCH, sha256);
+	gateway_tap_report(x, TAP_MISMATCH, sha256);
 	x->in.bad = x->tap->reason;
 }
 
@@ -175,7 +177,8 @@ static void write_difference(struct gateway_tap *t, const struct digest *got)
 }
 
 /* Has it one of the expected digests? ret_got: that of the first one's algorithm. */
-static bool compare(struct gateway_tap *t, struct digest *ret_sha256, struct digest *ret_got)
+static bool gateway_tap_compare(struct gateway_tap *t, struct digest *ret_sha256,
+				struct digest *ret_got)
 {
 	struct digest got[DIGEST_ALGS] = { 0 };
 	bool right = t->want.nexpected == 0;
@@ -201,10 +204,10 @@ static bool is_right(struct gateway *x)
 		(void)snprintf(t->reason, sizeof(t->reason),
 			       "the file has %llu bytes, and should have %llu",
 			       (unsigned long long)t->bytes, (unsigned long long)t->want.size);
-	else if (!compare(t, &sha256, &got))
+	else if (!gateway_tap_compare(t, &sha256, &got))
 		write_difference(t, &got);
 	if (t->reason[0] != '\0') {
-		mismatch(x, &sha256);
+		gateway_tap_mismatch(x, &sha256);
 		return false;
 	}
 	t->is_whole = true;
@@ -217,7 +220,7 @@ void gateway_tap_passed(struct gateway *x)
 	struct gateway_tap *t = x->tap;
 
 	if (t != NULL && t->is_whole)
-		report(x, t->want.nexpected > 0 ? TAP_VERIFIED : TAP_WHOLE, &t->sha256);
+		gateway_tap_report(x, t->want.nexpected > 0 ? TAP_VERIFIED : TAP_WHOLE, &t->sha256);
 }
 
 /* ---- the head */
@@ -228,7 +231,8 @@ static void on_room(void *arg)
 }
 
 /* "" if it is missing, or longer than the cache takes. */
-static void header(const struct http1_response *a, const char *name, char *ret, size_t cap)
+static void gateway_tap_header(const struct http1_response *a, const char *name, char *ret,
+			       size_t cap)
 {
 	struct http1_span v;
 
@@ -252,9 +256,9 @@ static void begin_store(struct gateway *x, const struct http1_response *a)
 	const struct cache_key key = { t->scope, t->registry, t->path };
 	const struct cache_meta meta = { etag, date, type };
 	bool is_known = t->want.nexpected == 1 && t->expected[0].alg == DIGEST_SHA256;
-	header(a, "etag", etag, sizeof(etag));
-	header(a, "last-modified", date, sizeof(date));
-	header(a, "content-type", type, sizeof(type));
+	gateway_tap_header(a, "etag", etag, sizeof(etag));
+	gateway_tap_header(a, "last-modified", date, sizeof(date));
+	gateway_tap_header(a, "content-type", type, sizeof(type));
 	if (is_masked(x, etag) || is_masked(x, date) || is_masked(x, type))
 		return;
 	t->store = cache_store_begin(x->session->egress, x->session->share.tenant->name, &key,
@@ -270,10 +274,10 @@ static bool is_encoded(const struct http1_response *a)
 }
 
 /* Refuse an answer before its first byte. */
-static bool refuse(struct gateway *x, const char *why)
+static bool gateway_tap_refuse(struct gateway *x, const char *why)
 {
 	str_copy(x->tap->reason, why);
-	report(x, TAP_MISMATCH, NULL);
+	gateway_tap_report(x, TAP_MISMATCH, NULL);
 	gateway_fail(x, 403, why);
 	return false;
 }
@@ -288,13 +292,16 @@ bool gateway_tap_head(struct gateway *x, const struct http1_response *a)
 	/* Clients take the body of every status below 400 for the file. */
 	if (a->status != 200 && a->status < 400 && a->framing != HTTP1_NO_BODY &&
 	    t->want.nexpected > 0)
-		return refuse(x, "the server answered a file with another status than 200");
+		return gateway_tap_refuse(
+			x, "the server answered a file with another status than 200");
 	if (a->status != 200)
 		return true;
 	if (is_encoded(a))
-		return refuse(x, "the file came with an encoding that was not asked for");
+		return gateway_tap_refuse(x,
+					  "the file came with an encoding that was not asked for");
 	if (sized && t->want.has_size && a->content_length != t->want.size)
-		return refuse(x, "the server announces another size than the registry's index");
+		return gateway_tap_refuse(
+			x, "the server announces another size than the registry's index");
 	t->is_on = true;
 	t->holds_head = sized && t->want.nexpected > 0 && a->content_length <= GATEWAY_TAP_HELD;
 	if (t->scope != NULL)
@@ -365,7 +372,8 @@ size_t gateway_tap_room(struct gateway *x, size_t most)
 }
 
 /* The first bytes of held and data pass, the last ones stay. */
-static size_t exchange(struct gateway_tap *t, const uint8_t *data, size_t n, uint8_t *ret)
+static size_t gateway_tap_exchange(struct gateway_tap *t, const uint8_t *data, size_t n,
+				   uint8_t *ret)
 {
 	size_t all = t->nheld + n, goes = all > GATEWAY_TAP_HELD ? all - GATEWAY_TAP_HELD : 0;
 	size_t old = goes < t->nheld ? goes : t->nheld, fresh = goes - old;
@@ -392,14 +400,14 @@ ssize_t gateway_tap_feed(struct gateway *x, const uint8_t *data, size_t n, uint8
 	if (t->want.has_size && t->bytes > t->want.size) {
 		(void)snprintf(t->reason, sizeof(t->reason), "the file is longer than %llu bytes",
 			       (unsigned long long)t->want.size);
-		mismatch(x, NULL);
+		gateway_tap_mismatch(x, NULL);
 		return -1;
 	}
 	if (t->store != NULL && cache_store_write(t->store, data, n) < n) {
 		cache_store_abort(t->store); /* more than there was room for */
 		t->store = NULL;
 	}
-	return (ssize_t)exchange(t, data, n, ret);
+	return (ssize_t)gateway_tap_exchange(t, data, n, ret);
 }
 
 ssize_t gateway_tap_finish(struct gateway *x, uint8_t *ret)
@@ -427,7 +435,7 @@ void gateway_tap_end(struct gateway *x)
 {
 	if (x->tap == NULL)
 		return;
-	report(x, x->tap->is_on ? TAP_CUT : TAP_NONE, NULL);
-	release(x->tap);
+	gateway_tap_report(x, x->tap->is_on ? TAP_CUT : TAP_NONE, NULL);
+	gateway_tap_release(x->tap);
 	x->tap = NULL;
 }

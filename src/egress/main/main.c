@@ -32,7 +32,7 @@
 static unsigned processes = 1; /* of cordon-egress on this node */
 
 /* Concatenates the CA certificates of the system and those of the operator. */
-static char *join(const char *a, const char *b)
+static char *main_join(const char *a, const char *b)
 {
 	size_t n = strlen(a) + strlen(b) + 2;
 	char *both = malloc(n);
@@ -45,7 +45,7 @@ static char *join(const char *a, const char *b)
 static int open_server_tls(struct egress *egress, struct err *e)
 {
 	char *bundle = given_fds_read(EGRESS_FD_BUNDLE), *extra = given_fds_read(EGRESS_FD_EXTRA);
-	char *both = bundle == NULL || extra == NULL ? NULL : join(bundle, extra);
+	char *both = bundle == NULL || extra == NULL ? NULL : main_join(bundle, extra);
 
 	(void)err_set(e, ERR_INVALID, "CA certificates: unreadable, or longer than 4 MiB");
 	egress->server_tls = both == NULL ? NULL : tls_client_new_pem(both, strlen(both), e);
@@ -67,7 +67,7 @@ static int open_leaf_certs(struct egress *egress, struct err *e)
 	return egress->leaf_certs == NULL ? -1 : 0;
 }
 
-static int start(struct egress *egress, struct err *e)
+static int main_start(struct egress *egress, struct err *e)
 {
 	int control = given_fds_has(EGRESS_FD_CONTROL) ? EGRESS_FD_CONTROL : -1;
 	int sock = given_fds_has(EGRESS_FD_CHANNEL) ? EGRESS_FD_CHANNEL : -1;
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 		    0);				  /* executed by descriptor, it has no name */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its memory holds secrets */
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (start(&egress, &e) < 0) {
+	if (main_start(&egress, &e) < 0) {
 		log_error("cordon-egress cannot start", "error=%s", e.msg);
 		return SERVE_EXIT_CANNOT_START;
 	}

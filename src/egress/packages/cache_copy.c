@@ -22,7 +22,7 @@ static void on_room(void *arg)
 	loop_defer(c->loop, &c->more);
 }
 
-static void end(struct copy *c, bool whole)
+static void cache_copy_end(struct copy *c, bool whole)
 {
 	if (whole)
 		cache_store_commit(c->store, NULL);
@@ -42,12 +42,12 @@ static void on_more(struct loop_task *t)
 	ssize_t n;
 
 	if (left == 0 || cache_store_has_failed(c->store)) {
-		end(c, left == 0);
+		cache_copy_end(c, left == 0);
 		return;
 	}
 	n = room == 0 ? 0 : pread(c->fd, piece, most < room ? most : room, (off_t)c->at);
 	if (room > 0 && n <= 0) {
-		end(c, false);
+		cache_copy_end(c, false);
 		return;
 	}
 	c->at += cache_store_write(c->store, piece, (size_t)n);

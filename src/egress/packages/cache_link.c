@@ -167,7 +167,7 @@ static bool may_take(struct fair_queue_item *i)
 }
 
 /* Send a request that waited. */
-static void begin(struct cache_link *l, struct cache_call *c)
+static void cache_link_begin(struct cache_link *l, struct cache_call *c)
 {
 	uint8_t *packet = c->packet;
 	struct err e;
@@ -182,7 +182,7 @@ static void begin(struct cache_link *l, struct cache_call *c)
 		completion_end(&c->wait.done, &e);
 }
 
-static void pump(struct loop_task *t)
+static void cache_link_pump(struct loop_task *t)
 {
 	struct cache_link *l = t->arg;
 	struct fair_queue_item *i;
@@ -194,12 +194,12 @@ static void pump(struct loop_task *t)
 		return;
 	}
 	while ((i = fair_queue_take(&l->queue, ++l->turn, 1)) != NULL)
-		begin(l, call_of(i));
+		cache_link_begin(l, call_of(i));
 }
 
 /* -1: it cannot wait. */
-static int enter(struct cache_link *l, const char *tenant, struct cache_call *c,
-		 const struct cache_msg *m, struct err *e)
+static int cache_link_enter(struct cache_link *l, const char *tenant, struct cache_call *c,
+			    const struct cache_msg *m, struct err *e)
 {
 	static uint8_t packet[CACHE_PACKET_MAX];
 	int n;
@@ -225,7 +225,8 @@ static int enter(struct cache_link *l, const char *tenant, struct cache_call *c,
 }
 
 /* Send a request, in its turn, and wait for its answer. */
-static void ask(struct egress *g, const char *tenant, struct cache_call *c, struct cache_msg *m)
+static void cache_link_ask(struct egress *g, const char *tenant, struct cache_call *c,
+			   struct cache_msg *m)
 {
 	struct cache_link *l = cache_link_of(g);
 	struct err e;
@@ -239,16 +240,16 @@ static void ask(struct egress *g, const char *tenant, struct cache_call *c, stru
 	c->found = (struct cache_found){ .fd = -1 };
 	c->link = l;
 	completion_begin(&c->wait.done, l->loop, &l->waiting);
-	if (enter(l, tenant, c, m, &e) < 0)
+	if (cache_link_enter(l, tenant, c, m, &e) < 0)
 		completion_end(&c->wait.done, &e);
 	else
-		pump(&l->pump);
+		cache_link_pump(&l->pump);
 }
 
 void cache_find(struct egress *g, const char *tenant, struct cache_call *c,
 		const struct cache_key *key)
 {
-	ask(g, tenant, c, &(struct cache_msg){ .type = CACHE_FIND, .key = *key });
+	cache_link_ask(g, tenant, c, &(struct cache_msg){ .type = CACHE_FIND, .key = *key });
 }
 
 void cache_seen(struct egress *g, const char *tenant, struct cache_call *c,
@@ -258,7 +259,7 @@ void cache_seen(struct egress *g, const char *tenant, struct cache_call *c,
 			       .key = { key->scope, key->registry, "" },
 			       .name = name };
 
-	ask(g, tenant, c, &m);
+	cache_link_ask(g, tenant, c, &m);
 }
 
 void cache_known(struct egress *g, const char *tenant, struct cache_call *c,
@@ -268,10 +269,10 @@ void cache_known(struct egress *g, const char *tenant, struct cache_call *c,
 			       .key = { key->scope, key->registry, "" },
 			       .name = name };
 
-	ask(g, tenant, c, &m);
+	cache_link_ask(g, tenant, c, &m);
 }
 
-static void tell(struct egress *g, struct cache_msg *m)
+static void cache_link_tell(struct egress *g, struct cache_msg *m)
 {
 	struct cache_link *l = cache_link_of(g);
 	struct err e;
@@ -283,24 +284,24 @@ static void tell(struct egress *g, struct cache_msg *m)
 
 void cache_note(struct egress *g, const struct cache_key *key, const char *name)
 {
-	tell(g, &(struct cache_msg){ .type = CACHE_SEEN,
-				     .key = { key->scope, key->registry, "" },
-				     .name = name });
+	cache_link_tell(g, &(struct cache_msg){ .type = CACHE_SEEN,
+						.key = { key->scope, key->registry, "" },
+						.name = name });
 }
 
 void cache_touch(struct egress *g, const struct cache_key *key, const struct cache_meta *meta)
 {
-	tell(g, &(struct cache_msg){ .type = CACHE_TOUCH, .key = *key, .meta = *meta });
+	cache_link_tell(g, &(struct cache_msg){ .type = CACHE_TOUCH, .key = *key, .meta = *meta });
 }
 
 void cache_drop(struct egress *g, const struct cache_key *key)
 {
-	tell(g, &(struct cache_msg){ .type = CACHE_DROP, .key = *key });
+	cache_link_tell(g, &(struct cache_msg){ .type = CACHE_DROP, .key = *key });
 }
 
 /* ---- answers */
 
-static void copy(char *ret, size_t cap, const char *text)
+static void cache_link_copy(char *ret, size_t cap, const char *text)
 {
 	size_t n = strnlen(text, cap - 1);
 
@@ -308,14 +309,14 @@ static void copy(char *ret, size_t cap, const char *text)
 	ret[n] = '\0';
 }
 
-static void fill(struct cache_call *c, const struct cache_msg *m, int fd)
+static void cache_link_fill(struct cache_call *c, const struct cache_msg *m, int fd)
 {
 	struct cache_found *f = &c->found;
 
 	if (m->type == CACHE_FOUND) {
-		copy(f->etag, sizeof(f->etag), m->meta.etag);
-		copy(f->last_modified, sizeof(f->last_modified), m->meta.last_modified);
-		copy(f->type, sizeof(f->type), m->meta.type);
+		cache_link_copy(f->etag, sizeof(f->etag), m->meta.etag);
+		cache_link_copy(f->last_modified, sizeof(f->last_modified), m->meta.last_modified);
+		cache_link_copy(f->type, sizeof(f->type), m->meta.type);
 	}
 	f->fetched_ms = f->seen_ms = m->time_ms;
 	f->size = m->size;
@@ -350,7 +351,7 @@ static int on_message(struct channel *channel, const struct channel_got *got, st
 	c = cache_call_find(l, m.id);
 	if (c == NULL)
 		return 0; /* no call waits for it any more */
-	fill(c, &m, channel_take_fd(channel));
+	cache_link_fill(c, &m, channel_take_fd(channel));
 	completion_end(&c->wait.done, NULL);
 	return 0;
 }
@@ -382,7 +383,7 @@ struct cache_link *cache_link_of(struct egress *g)
 	if (g->cache == NULL) {
 		only = (struct cache_link){ .loop = g->loop,
 					    .queue = { .may_take = may_take },
-					    .pump = { .on_run = pump, .arg = &only } };
+					    .pump = { .on_run = cache_link_pump, .arg = &only } };
 		channel_init(&only.channel, g->loop, &rules);
 		only.channel.arg = &only;
 		only.channel.on_message = on_message;

@@ -37,7 +37,7 @@ struct cache_store {
 	void *arg;
 };
 
-static void stop(struct cache_store *s)
+static void cache_store_stop(struct cache_store *s)
 {
 	struct loop *loop = s->owner->loop;
 
@@ -49,9 +49,9 @@ static void stop(struct cache_store *s)
 	fifo_release(&s->backlog);
 }
 
-static void release(struct cache_store *s)
+static void cache_store_release(struct cache_store *s)
 {
-	stop(s);
+	cache_store_stop(s);
 	LIST_REMOVE(s);
 	s->owner->nstores--;
 	s->share->stores--;
@@ -70,7 +70,7 @@ static void tell_abort(struct cache_store *s)
 
 /* Nothing of it will be kept. If it is not held any more, it is freed. The call that waits for it
  * is told last: its callback lets requests continue, which end others and their stores. */
-static void fail(struct cache_store *s, const struct err *e)
+static void cache_store_fail(struct cache_store *s, const struct err *e)
 {
 	struct cache_link *l = s->owner;
 	uint32_t id = s->id;
@@ -78,9 +78,9 @@ static void fail(struct cache_store *s, const struct err *e)
 	if (s->failed)
 		return;
 	s->failed = true;
-	stop(s);
+	cache_store_stop(s);
 	if (s->committed)
-		release(s);
+		cache_store_release(s);
 	else if (s->on_room != NULL)
 		s->on_room(s->arg);
 	cache_call_fail(l, id, e);
@@ -93,7 +93,7 @@ void cache_store_failed(struct cache_link *l, uint32_t id, const struct err *e)
 	while (s != NULL && s->id != id)
 		s = s->next;
 	if (s != NULL)
-		fail(s, e);
+		cache_store_fail(s, e);
 }
 
 /* NULL: all have failed. */
@@ -111,7 +111,7 @@ void cache_stores_fail(struct cache_link *l, const struct err *e)
 	struct cache_store *s;
 
 	while ((s = first_whole(l)) != NULL)
-		fail(s, e);
+		cache_store_fail(s, e);
 }
 
 static void give_up(struct cache_store *s, const char *why)
@@ -120,7 +120,7 @@ static void give_up(struct cache_store *s, const char *why)
 
 	tell_abort(s);
 	(void)err_set(&e, ERR_LIMIT, "%s", why);
-	fail(s, &e);
+	cache_store_fail(s, &e);
 }
 
 static void on_stall(struct loop_timer *t)
@@ -130,15 +130,15 @@ static void on_stall(struct loop_timer *t)
 
 /* ---- sending */
 
-static void finish(struct cache_store *s)
+static void cache_store_finish(struct cache_store *s)
 {
 	const struct cache_msg m = { .type = CACHE_COMMIT, .id = s->id, .size = s->total };
 	struct err e;
 
 	if (cache_link_send(s->owner, &m, -1, &e) < 0)
-		fail(s, &e);
+		cache_store_fail(s, &e);
 	else
-		release(s);
+		cache_store_release(s);
 }
 
 static void wait_for_room(struct cache_store *s)
@@ -153,7 +153,7 @@ static void wait_for_room(struct cache_store *s)
 }
 
 /* How many bytes the socket took. -1: it is gone. */
-static ssize_t push(struct cache_store *s, const void *data, size_t n)
+static ssize_t cache_store_push(struct cache_store *s, const void *data, size_t n)
 {
 	ssize_t went = send(s->fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -165,7 +165,9 @@ static ssize_t push(struct cache_store *s, const void *data, size_t n)
 static void on_ready(struct loop_fd *w, uint32_t events)
 {
 	struct cache_store *s = w->arg;
-	ssize_t went = s->backlog.len > 0 ? push(s, fifo_bytes(&s->backlog), s->backlog.len) : 0;
+	ssize_t went = s->backlog.len > 0
+			       ? cache_store_push(s, fifo_bytes(&s->backlog), s->backlog.len)
+			       : 0;
 
 	if (went < 0 || (s->backlog.len == 0 && (events & (EPOLLHUP | EPOLLERR)) != 0)) {
 		give_up(s, "the package cache refused the file");
@@ -178,7 +180,7 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 		return;
 	fifo_release(&s->backlog);
 	if (s->committed)
-		finish(s);
+		cache_store_finish(s);
 	else if (s->on_room != NULL)
 		s->on_room(s->arg);
 }
@@ -199,7 +201,7 @@ size_t cache_store_write(struct cache_store *s, const void *data, size_t n)
 		return n;
 	if (n > room)
 		n = room;
-	went = n > 0 ? push(s, data, n) : 0;
+	went = n > 0 ? cache_store_push(s, data, n) : 0;
 	if (went >= 0 && (size_t)went < n &&
 	    fifo_add(&s->backlog, (const uint8_t *)data + went, n - (size_t)went) < 0)
 		went = -1;
@@ -279,7 +281,7 @@ struct cache_store *cache_store_begin(struct egress *g, const char *tenant,
 	l->nstores++;
 	LIST_PUSH(&l->stores, s);
 	if (open_socket(s, key, meta, sha256, &e) < 0) {
-		release(s);
+		cache_store_release(s);
 		return NULL;
 	}
 	return s;
@@ -301,12 +303,12 @@ void cache_store_commit(struct cache_store *s, struct cache_call *done)
 	if (done != NULL)
 		cache_store_expect(s, done);
 	if (s->failed) {
-		release(s);
+		cache_store_release(s);
 		return;
 	}
 	s->committed = true;
 	if (s->backlog.len == 0)
-		finish(s);
+		cache_store_finish(s);
 }
 
 bool cache_store_has_failed(const struct cache_store *s)
@@ -319,5 +321,5 @@ void cache_store_abort(struct cache_store *s)
 	if (s == NULL)
 		return;
 	tell_abort(s);
-	release(s);
+	cache_store_release(s);
 }

@@ -112,7 +112,7 @@ static struct package_apt *list_of(struct egress *g, const struct package_apt_of
 	return t;
 }
 
-static bool holds(const struct package_apt *t, const char *path, size_t n, size_t *ret)
+static bool package_apt_holds(const struct package_apt *t, const char *path, size_t n, size_t *ret)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (strncmp(t->paths[i].text, path, n) == 0 && t->paths[i].text[n] == '\0') {
@@ -132,7 +132,7 @@ static bool is_plain(const char *path, size_t n)
 }
 
 /* True if it is new. */
-static bool add(struct package_apt *t, const char *path, size_t n, bool first)
+static bool package_apt_add(struct package_apt *t, const char *path, size_t n, bool first)
 {
 	struct path kept = { 0 };
 	bool is_new;
@@ -140,7 +140,7 @@ static bool add(struct package_apt *t, const char *path, size_t n, bool first)
 
 	if (!is_plain(path, n))
 		return false;
-	is_new = !holds(t, path, n, &i);
+	is_new = !package_apt_holds(t, path, n, &i);
 	if (!first && (!is_new || t->n == PACKAGE_APT_PATHS))
 		return false;
 	if (!is_new)
@@ -166,7 +166,7 @@ static struct cache_key key_of(const struct package_apt *t)
 	return (struct cache_key){ t->scope, t->registry, PACKAGE_APT_KEY };
 }
 
-static void store(struct package_apt *t)
+static void package_apt_store(struct package_apt *t)
 {
 	const struct cache_key key = key_of(t);
 	struct buf text = BUF_INIT(TEXT_MAX);
@@ -191,7 +191,7 @@ static void read_list(struct package_apt *t, const struct cache_found *found)
 
 	text[n > 0 ? n : 0] = '\0';
 	for (const char *p = text; *p != '\0'; p += strcspn(p, "\n"), p += *p == '\n')
-		(void)add(t, p, strcspn(p, "\n"), false);
+		(void)package_apt_add(t, p, strcspn(p, "\n"), false);
 }
 
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
@@ -200,7 +200,7 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 
 	read_list(t, found);
 	if (e == NULL && t->changed)
-		store(t);
+		package_apt_store(t);
 	t->changed = false;
 }
 
@@ -266,7 +266,7 @@ void package_apt_note(struct egress *g, const struct package_apt_of *of, const c
 	t = list_of(g, of);
 	if (t == NULL || !is_plain(path, n))
 		return;
-	is_new = add(t, path, n, true);
+	is_new = package_apt_add(t, path, n, true);
 	if (sha256 != NULL && t->n > 0 && strncmp(t->paths[0].text, path, n) == 0)
 		set_content(t, sha256);
 	if (!is_new)

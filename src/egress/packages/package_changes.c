@@ -76,8 +76,8 @@ static bool remember_backdated(struct package_changes *c, const char *file, uint
 
 /* ---- both */
 
-static bool find(const struct package_meta *in, const struct package_facts *f,
-		 struct package_facts *ret)
+static bool package_changes_find(const struct package_meta *in, const struct package_facts *f,
+				 struct package_facts *ret)
 {
 	return f->file[0] != '\0' ? package_meta_find_file(in, f->file, ret)
 				  : package_meta_find_version(in, f->version, ret);
@@ -88,7 +88,7 @@ static bool is_new(const struct package_changes_pair *p, const struct package_fa
 	struct package_facts old;
 
 	return !(p->by_version ? package_meta_find_version(p->was, f->version, &old)
-			       : find(p->was, f, &old));
+			       : package_changes_find(p->was, f, &old));
 }
 
 /* The registry's former and present facts about a file. */
@@ -97,7 +97,7 @@ static void compare_old(struct package_changes *c, const struct package_changes_
 	struct package_facts old, new;
 
 	package_meta_get(p->was, i, &old);
-	if (find(p->is, &old, &new) && !is_same(&old, &new))
+	if (package_changes_find(p->is, &old, &new) && !is_same(&old, &new))
 		remember_changed(c, package_changes_name(&old));
 }
 

@@ -18,7 +18,8 @@ struct package_download {
 	struct cache_call stored;
 };
 
-static struct package_download *find(struct egress *g, const char *key, unsigned *ret_n)
+static struct package_download *package_download_find(struct egress *g, const char *key,
+						      unsigned *ret_n)
 {
 	struct package_download *d = g->package_downloads;
 
@@ -28,7 +29,7 @@ static struct package_download *find(struct egress *g, const char *key, unsigned
 	return d;
 }
 
-static void finish(struct package_download *d)
+static void package_download_finish(struct package_download *d)
 {
 	struct package_download **at = &d->egress->package_downloads;
 
@@ -47,12 +48,12 @@ static void on_stored(struct cache_call *c, struct cache_found *found, const str
 	struct package_download *d = c->arg;
 
 	if (!d->leads)
-		finish(d);
+		package_download_finish(d);
 }
 
 /* all: open downloads. A tenant leads as many as are still free. */
-static bool lead(struct egress_session *session, struct package_follow *f, const char *key,
-		 unsigned all)
+static bool package_download_lead(struct egress_session *session, struct package_follow *f,
+				  const char *key, unsigned all)
 {
 	struct egress *g = session->egress;
 	struct package_download *d;
@@ -93,10 +94,10 @@ bool package_download_join(struct egress_session *session, struct package_follow
 			   const char *key, bool *ret_alone)
 {
 	unsigned all;
-	struct package_download *d = find(session->egress, key, &all);
+	struct package_download *d = package_download_find(session->egress, key, &all);
 
 	*ret_alone = false;
-	if (d == NULL && lead(session, f, key, all))
+	if (d == NULL && package_download_lead(session, f, key, all))
 		return true;
 	if (d == NULL || d->stalled || d->n >= PACKAGE_DOWNLOAD_FOLLOWERS) {
 		*ret_alone = true;
@@ -140,7 +141,7 @@ void package_download_end(struct package_follow *f, bool stored)
 	d->leads = false;
 	d->leader = NULL;
 	if (!stored || !cache_call_is_waiting(&d->stored))
-		finish(d);
+		package_download_finish(d);
 }
 
 void package_download_leave(struct package_follow *f)

@@ -31,23 +31,23 @@ static void close_all(struct package_fetch *f)
 	resource_share_give_fds(&session->share, 2);
 }
 
-static void finish(struct package_fetch *f, const struct err *e)
+static void package_fetch_finish(struct package_fetch *f, const struct err *e)
 {
 	close_all(f);
 	completion_end(&f->done, e);
 }
 
-static void fail(struct package_fetch *f, const char *why)
+static void package_fetch_fail(struct package_fetch *f, const char *why)
 {
 	struct err e = { 0 };
 
 	(void)err_set(&e, ERR_SYSTEM, "%s", why);
-	finish(f, &e);
+	package_fetch_finish(f, &e);
 }
 
 /* ---- the answer */
 
-static void take(struct http1_span from, char *ret, size_t cap)
+static void package_fetch_take(struct http1_span from, char *ret, size_t cap)
 {
 	ret[0] = '\0';
 	if (from.n == 0 || from.n >= cap)
@@ -61,16 +61,16 @@ static void take_headers(struct package_fetch *f, const struct http1_response *a
 	struct http1_span v = { 0 };
 
 	(void)http1_find(a->headers, a->headers_n, "etag", &v);
-	take(v, f->etag, sizeof(f->etag));
+	package_fetch_take(v, f->etag, sizeof(f->etag));
 	(void)http1_find(a->headers, a->headers_n, "last-modified", &v);
-	take(v, f->modified, sizeof(f->modified));
+	package_fetch_take(v, f->modified, sizeof(f->modified));
 	(void)http1_find(a->headers, a->headers_n, "content-type", &v);
-	take(v, f->type, sizeof(f->type));
+	package_fetch_take(v, f->type, sizeof(f->type));
 	(void)http1_find(a->headers, a->headers_n, "location", &v);
-	take(v, f->location, sizeof(f->location));
+	package_fetch_take(v, f->location, sizeof(f->location));
 	f->is_denied = http1_find(a->headers, a->headers_n, "x-cordon-denied", &v) > 0;
 	if (f->is_denied || http1_find(a->headers, a->headers_n, "x-cordon-failed", &v) > 0)
-		take(v, f->reason, sizeof(f->reason));
+		package_fetch_take(v, f->reason, sizeof(f->reason));
 }
 
 /* "the metadata is larger than 64 MiB", and what else it may be */
@@ -80,7 +80,7 @@ static void fail_large(struct package_fetch *f, const char * or)
 
 	(void)snprintf(why, sizeof(why), "the %s is larger than %llu MiB%s", f->noun,
 		       (unsigned long long)(f->max >> 20), or);
-	fail(f, why);
+	package_fetch_fail(f, why);
 }
 
 static bool is_plain(const struct http1_response *a)
@@ -97,11 +97,12 @@ static bool begin_body(struct package_fetch *f, const struct http1_response *a)
 	f->status = a->status;
 	take_headers(f, a);
 	if (a->status != 200 || f->head) {
-		finish(f, NULL);
+		package_fetch_finish(f, NULL);
 		return false;
 	}
 	if (!is_plain(a)) {
-		fail(f, "the registry sent a compressed body, which was not asked for");
+		package_fetch_fail(f,
+				   "the registry sent a compressed body, which was not asked for");
 		return false;
 	}
 	if (a->framing == HTTP1_LENGTH && a->content_length > f->max) {
@@ -110,7 +111,7 @@ static bool begin_body(struct package_fetch *f, const struct http1_response *a)
 	}
 	f->fd = memfd_create("package", MFD_CLOEXEC);
 	if (f->fd < 0) {
-		fail(f, "no memory for the answer of a registry");
+		package_fetch_fail(f, "no memory for the answer of a registry");
 		return false;
 	}
 	f->framing = a->framing;
@@ -131,7 +132,7 @@ static bool read_head(struct package_fetch *f)
 		n = http1_response_read((char *)fifo_bytes(in), (size_t)n,
 					f->head ? HTTP1_HEAD : HTTP1_GET, &a, &fault);
 	if (n < 0 || (n == 0 && in->len >= FLOW_HEAD_MAX)) {
-		fail(f, "the head of the registry's answer is malformed");
+		package_fetch_fail(f, "the head of the registry's answer is malformed");
 		return false;
 	}
 	if (n == 0)
@@ -177,7 +178,7 @@ static int next_piece(struct package_fetch *f, struct http1_span *ret)
 	return -1;
 }
 
-static bool keep(struct package_fetch *f, struct http1_span piece)
+static bool package_fetch_keep(struct package_fetch *f, struct http1_span piece)
 {
 	if (f->size + piece.n > f->max || !f->on_bytes(f, piece.n))
 		return false;
@@ -199,7 +200,7 @@ static bool read_body(struct package_fetch *f)
 	int got;
 
 	while ((got = next_piece(f, &piece)) == 0 && piece.n > 0) {
-		if (!keep(f, piece)) {
+		if (!package_fetch_keep(f, piece)) {
 			fail_large(f, ", or there is no memory for it");
 			return false;
 		}
@@ -207,7 +208,7 @@ static bool read_body(struct package_fetch *f)
 	if (got == 0)
 		return true;
 	if (got > 0)
-		finish(f, NULL);
+		package_fetch_finish(f, NULL);
 	else
 		fail_large(f, ", or its chunks are malformed");
 	return false;
@@ -224,7 +225,7 @@ static void on_ready(struct gateway_stream *s)
 	if (f->has_head && !read_body(f))
 		return;
 	if (s->ended || s->broken) {
-		fail(f, "the registry's answer was cut");
+		package_fetch_fail(f, "the registry's answer was cut");
 		return;
 	}
 	gateway_stream_arm(s, true);
@@ -332,7 +333,7 @@ void package_fetch_start(struct package_fetch *f, struct egress_session *session
 	}
 	f->session = session;
 	if (open_both(f, ask, &e) < 0) {
-		finish(f, &e);
+		package_fetch_finish(f, &e);
 		return;
 	}
 	(void)gateway_stream_flush(&f->stream);

@@ -84,7 +84,7 @@ static const char *path_of(const struct package_host *h)
 	return h->path != NULL ? h->path : "";
 }
 
-static bool holds(const struct package_registry *r, const struct package_host *h)
+static bool gate_scope_holds(const struct package_registry *r, const struct package_host *h)
 {
 	for (size_t i = 0; r != NULL && i < r->nfiles; i++)
 		if (r->files[i].port == h->port && strcmp(r->files[i].name, h->name) == 0 &&
@@ -109,7 +109,7 @@ static bool hash_added(const struct package_registry *r, char hex[2 * SCOPE_HASH
 		const struct package_host *h = &r->files[i];
 		int n = snprintf(port, sizeof(port), ":%u", h->port);
 
-		adds = adds || files || !holds(known, h);
+		adds = adds || files || !gate_scope_holds(known, h);
 		sha256_add(&hasher, h->name, strlen(h->name));
 		sha256_add(&hasher, port, (size_t)n);
 		sha256_add(&hasher, path_of(h), strlen(path_of(h)) + 1);

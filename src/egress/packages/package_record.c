@@ -15,7 +15,7 @@
 #define TEXT_MAX ((size_t)8192)
 
 /* Was metadata given without some versions? */
-static bool hides(const struct package_gate *g)
+static bool package_record_hides(const struct package_gate *g)
 {
 	return g->result == PACKAGE_RESULT_PASSED && g->request.kind == PACKAGE_META &&
 	       g->hidden > 0;
@@ -95,7 +95,8 @@ static void write_package(struct json *j, const struct package_gate *g)
 {
 	json_open(j, NULL, '{');
 	write_names(j, g);
-	json_text(j, "result", package_result_name(hides(g) ? PACKAGE_RESULT_HIDDEN : g->result));
+	json_text(j, "result",
+		  package_result_name(package_record_hides(g) ? PACKAGE_RESULT_HIDDEN : g->result));
 	write_facts(j, g);
 	json_text(j, "cache", package_cached_name(g->cached));
 	if (g->changed)
@@ -137,7 +138,7 @@ static bool is_worth_a_record(const struct package_gate *g)
 }
 
 /* Facts that the gate could not see at the time of the request. */
-static void settle(struct package_gate *g)
+static void package_record_settle(struct package_gate *g)
 {
 	const struct gateway *x = g->x;
 
@@ -177,10 +178,10 @@ void package_gate_record(struct gateway *x)
 				   .status = x->status,
 				   .bytes_in = x->budget.sent };
 
-	settle(g);
+	package_record_settle(g);
 	if (!is_worth_a_record(g))
 		return;
-	if (hides(g) && x->reason[0] == '\0') {
+	if (package_record_hides(g) && x->reason[0] == '\0') {
 		explain_hidden(g, why);
 		r.reason = why;
 	}

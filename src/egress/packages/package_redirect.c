@@ -65,7 +65,7 @@ static bool has_pages(const struct package_found *f)
 	       (f->registry->ecosystem == ECO_GIT || f->registry->ecosystem == ECO_OCI);
 }
 
-static bool normalise(const char *target, struct package_place *ret)
+static bool package_redirect_normalise(const char *target, struct package_place *ret)
 {
 	struct http1_span path = { target, strcspn(target, "?") }, query = { 0 };
 	const char *why;
@@ -92,7 +92,7 @@ bool package_redirect_place(const struct packages_policy *p, const struct endpoi
 
 	ret->is_judged = ret->is_named = false;
 	ret->query[0] = '\0';
-	if (!normalise(target, ret))
+	if (!package_redirect_normalise(target, ret))
 		return false;
 	at.query = ret->query[0] != '\0' ? ret->query : NULL;
 	if (!package_recognise(p, &at, &ret->found))

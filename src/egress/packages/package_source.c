@@ -11,7 +11,7 @@
 
 #define PYPI_JSON "application/vnd.pypi.simple.v1+json"
 
-static bool fits(int n)
+static bool package_source_fits(int n)
 {
 	return n > 0 && n < PACKAGE_TARGET_MAX;
 }
@@ -21,32 +21,33 @@ static const char *base_of(const struct package_registry *r)
 	return r->base != NULL ? r->base : r->path;
 }
 
-static bool npm(const struct package_registry *r, const struct package_request *q,
-		struct package_source *ret)
+static bool package_source_npm(const struct package_registry *r, const struct package_request *q,
+			       struct package_source *ret)
 {
 	const char *slash = strchr(q->written, '/');
 
 	ret->doc = DOC_NPM;
 	ret->accept = "application/json";
 	if (slash == NULL)
-		return fits(
+		return package_source_fits(
 			snprintf(ret->target, sizeof(ret->target), "%s%s", base_of(r), q->written));
-	return fits(snprintf(ret->target, sizeof(ret->target), "%s%.*s%%2f%s", base_of(r),
-			     (int)(slash - q->written), q->written, slash + 1));
+	return package_source_fits(snprintf(ret->target, sizeof(ret->target), "%s%.*s%%2f%s",
+					    base_of(r), (int)(slash - q->written), q->written,
+					    slash + 1));
 }
 
-static bool pypi(const struct package_registry *r, const struct package_request *q,
-		 struct package_source *ret)
+static bool package_source_pypi(const struct package_registry *r, const struct package_request *q,
+				struct package_source *ret)
 {
 	ret->doc = DOC_PYPI_SIMPLE;
 	ret->accept = PYPI_JSON;
-	return fits(
+	return package_source_fits(
 		snprintf(ret->target, sizeof(ret->target), "%ssimple/%s/", base_of(r), q->name));
 }
 
 /* The index is a tree by the first letters of the name, in lower case. */
-static bool cargo(const struct package_registry *r, const struct package_request *q,
-		  struct package_source *ret)
+static bool package_source_cargo(const struct package_registry *r, const struct package_request *q,
+				 struct package_source *ret)
 {
 	char name[PACKAGE_NAME_MAX];
 	size_t n = strlen(q->written);
@@ -55,13 +56,13 @@ static bool cargo(const struct package_registry *r, const struct package_request
 		name[i] = (char)tolower((unsigned char)q->written[i]);
 	ret->doc = DOC_CARGO_INDEX;
 	if (n <= 2)
-		return fits(snprintf(ret->target, sizeof(ret->target), "%s%zu/%s", base_of(r), n,
-				     name));
+		return package_source_fits(snprintf(ret->target, sizeof(ret->target), "%s%zu/%s",
+						    base_of(r), n, name));
 	if (n == 3)
-		return fits(snprintf(ret->target, sizeof(ret->target), "%s3/%c/%s", base_of(r),
-				     name[0], name));
-	return fits(snprintf(ret->target, sizeof(ret->target), "%s%.2s/%.2s/%s", base_of(r), name,
-			     name + 2, name));
+		return package_source_fits(snprintf(ret->target, sizeof(ret->target), "%s3/%c/%s",
+						    base_of(r), name[0], name));
+	return package_source_fits(snprintf(ret->target, sizeof(ret->target), "%s%.2s/%.2s/%s",
+					    base_of(r), name, name + 2, name));
 }
 
 /* Capital letters of a module are written as '!' and the small one. */
@@ -82,8 +83,8 @@ static bool go_escape(const char *text, char *ret, size_t cap)
 	return true;
 }
 
-static bool go(const struct package_registry *r, const struct package_request *q,
-	       struct package_source *ret)
+static bool package_source_go(const struct package_registry *r, const struct package_request *q,
+			      struct package_source *ret)
 {
 	char name[2 * PACKAGE_NAME_MAX], version[2 * PACKAGE_VERSION_MAX];
 
@@ -92,16 +93,18 @@ static bool go(const struct package_registry *r, const struct package_request *q
 		return false;
 	ret->doc = version[0] != '\0' ? DOC_GO_INFO : DOC_GO_LIST;
 	if (version[0] != '\0')
-		return fits(snprintf(ret->target, sizeof(ret->target), "%s%s/@v/%s.info",
-				     base_of(r), name, version));
-	return fits(snprintf(ret->target, sizeof(ret->target), "%s%s/@v/list", base_of(r), name));
+		return package_source_fits(snprintf(ret->target, sizeof(ret->target),
+						    "%s%s/@v/%s.info", base_of(r), name, version));
+	return package_source_fits(
+		snprintf(ret->target, sizeof(ret->target), "%s%s/@v/list", base_of(r), name));
 }
 
-static bool gem(const struct package_registry *r, const struct package_request *q,
-		struct package_source *ret)
+static bool package_source_gem(const struct package_registry *r, const struct package_request *q,
+			       struct package_source *ret)
 {
 	ret->doc = DOC_GEM_INFO;
-	return fits(snprintf(ret->target, sizeof(ret->target), "%sinfo/%s", base_of(r), q->name));
+	return package_source_fits(
+		snprintf(ret->target, sizeof(ret->target), "%sinfo/%s", base_of(r), q->name));
 }
 
 bool package_source_of(const struct package_registry *r, const struct package_request *q,
@@ -112,15 +115,15 @@ bool package_source_of(const struct package_registry *r, const struct package_re
 		return false;
 	switch (q->ecosystem) {
 	case ECO_NPM:
-		return npm(r, q, ret);
+		return package_source_npm(r, q, ret);
 	case ECO_PYPI:
-		return pypi(r, q, ret);
+		return package_source_pypi(r, q, ret);
 	case ECO_CARGO:
-		return cargo(r, q, ret);
+		return package_source_cargo(r, q, ret);
 	case ECO_GO:
-		return go(r, q, ret);
+		return package_source_go(r, q, ret);
 	case ECO_GEM:
-		return gem(r, q, ret);
+		return package_source_gem(r, q, ret);
 	case ECO_APT:
 	case ECO_GIT:
 	case ECO_OCI:
@@ -135,7 +138,8 @@ bool package_source_checksum(const char *path, const char *ending, size_t host,
 			     struct package_source *ret)
 {
 	*ret = (struct package_source){ .doc = DOC_CHECKSUM, .host = host };
-	return fits(snprintf(ret->target, sizeof(ret->target), "%s%s", path, ending));
+	return package_source_fits(
+		snprintf(ret->target, sizeof(ret->target), "%s%s", path, ending));
 }
 
 size_t package_source_host(const struct package_registry *r, const char *name)
@@ -158,10 +162,11 @@ bool package_source_sumdb(const struct package_registry *r, const struct package
 		return false;
 	ret->host = package_source_host(r, r->sumdb);
 	if (ret->host > 0)
-		return fits(
+		return package_source_fits(
 			snprintf(ret->target, sizeof(ret->target), "/lookup/%s@%s", name, version));
-	return fits(snprintf(ret->target, sizeof(ret->target), "%ssumdb/%s/lookup/%s@%s",
-			     base_of(r), r->sumdb, name, version));
+	return package_source_fits(snprintf(ret->target, sizeof(ret->target),
+					    "%ssumdb/%s/lookup/%s@%s", base_of(r), r->sumdb, name,
+					    version));
 }
 
 /* ---- hosts */
@@ -206,7 +211,7 @@ void package_hosts_release(struct package_hosts *h)
 	*h = (struct package_hosts){ 0 };
 }
 
-static bool holds(const struct package_hosts *h, const struct endpoint *to)
+static bool package_source_holds(const struct package_hosts *h, const struct endpoint *to)
 {
 	for (size_t i = 0; i < h->n; i++)
 		if (h->at[i].port == to->port && strcmp(h->at[i].name, to->host) == 0)
@@ -262,7 +267,7 @@ bool package_hosts_hold(const struct package_hosts *h, const char *url, struct e
 		return false;
 	host = url + strlen(scheme);
 	n = strcspn(host, "/?#");
-	if (!read_host(host, n, h->tls ? 443 : 80, &to) || !holds(h, &to))
+	if (!read_host(host, n, h->tls ? 443 : 80, &to) || !package_source_holds(h, &to))
 		return false;
 	if (ret_to != NULL)
 		*ret_to = to;

@@ -114,7 +114,7 @@ static bool is_idle(const struct package_view *v)
 }
 
 /* The least used go, until the kept ones are within their bounds. */
-static void trim(struct loop_task *t)
+static void package_view_trim(struct loop_task *t)
 {
 	struct package_views *all = t->arg;
 	unsigned open = 0;
@@ -171,7 +171,7 @@ static struct package_views *views_of(struct egress *g)
 		return NULL;
 	all->egress = g;
 	all->start = (struct loop_task){ .on_run = start_next, .arg = all };
-	all->trim = (struct loop_task){ .on_run = trim, .arg = all };
+	all->trim = (struct loop_task){ .on_run = package_view_trim, .arg = all };
 	g->package_views = all;
 	return all;
 }
@@ -243,8 +243,9 @@ static struct package_view *view_new(struct package_views *all, const struct pac
 	return NULL;
 }
 
-static struct package_view *add(struct package_views *all, const struct package_view_ask *ask,
-				const char *registry, char *key)
+static struct package_view *package_view_add(struct package_views *all,
+					     const struct package_view_ask *ask,
+					     const char *registry, char *key)
 {
 	struct package_view *v = view_new(all, ask, registry);
 
@@ -262,7 +263,7 @@ static struct package_view *add(struct package_views *all, const struct package_
 }
 
 /* NULL: out of memory. */
-static struct package_view *find(struct egress *g, const struct package_view_ask *ask)
+static struct package_view *package_view_find(struct egress *g, const struct package_view_ask *ask)
 {
 	char registry[PACKAGE_REGISTRY_TEXT], *key;
 	struct package_views *all = views_of(g);
@@ -278,7 +279,7 @@ static struct package_view *find(struct egress *g, const struct package_view_ask
 	while (v != NULL && (v->hash != hash || strcmp(v->key, key) != 0))
 		v = v->chain;
 	if (v == NULL)
-		return add(all, ask, registry, key);
+		return package_view_add(all, ask, registry, key);
 	free(key);
 	unlink_used(v);
 	link_newest(v);
@@ -296,7 +297,7 @@ bool package_view_is_fresh(const struct package_view *v)
 	return v->fetched_ms <= now && now - v->fetched_ms < PACKAGE_VIEW_FRESH_MS;
 }
 
-static bool satisfies(const struct package_view *v, const struct package_view_wait *w)
+static bool package_view_satisfies(const struct package_view *v, const struct package_view_wait *w)
 {
 	return v->doc != NULL && (w->any_age || package_view_is_fresh(v)) &&
 	       (!w->raw || v->doc->fd >= 0);
@@ -307,7 +308,7 @@ void package_view_get(struct package_view_wait *w, const struct package_view_ask
 	struct loop *l = ask->session->egress->loop;
 	struct err e = { 0 };
 
-	w->view = find(ask->session->egress, ask);
+	w->view = package_view_find(ask->session->egress, ask);
 	if (w->view == NULL) {
 		(void)err_set(&e, ERR_SYSTEM, "out of memory");
 		completion_end_soon(&w->done, l, &e);
@@ -318,7 +319,8 @@ void package_view_get(struct package_view_wait *w, const struct package_view_ask
 	package_load_take_over(w->view, ask);
 	/* With a cache, it is asked even so: it may have been emptied by now. */
 	if (w->view->load == NULL && !cache_link_is_open(ask->session->egress) &&
-	    satisfies(w->view, w) && (ask->only_cache || w->view->fetched_ms >= ask->since_ms)) {
+	    package_view_satisfies(w->view, w) &&
+	    (ask->only_cache || w->view->fetched_ms >= ask->since_ms)) {
 		w->view->cached = PACKAGE_CACHE_HIT;
 		completion_end_soon(&w->done, l, NULL);
 		return;
@@ -357,7 +359,7 @@ static struct package_view_wait *wait_of(struct completion *c)
 	return (struct package_view_wait *)((char *)c - offsetof(struct package_view_wait, done));
 }
 
-static void again(struct err *e)
+static void package_view_again(struct err *e)
 {
 	(void)err_set(e, ERR_CONFLICT, "another session was about to fetch it");
 }
@@ -368,7 +370,7 @@ void package_view_loaded(struct package_view *v, const struct err *e,
 	struct completions *told = take_waiting(v);
 	struct err other = { 0 };
 
-	again(&other);
+	package_view_again(&other);
 	v->refs++;
 	while (told->first != NULL)
 		completion_end(told->first,
@@ -382,7 +384,7 @@ void package_view_queued(struct package_view *v, const struct egress_session *se
 	struct completions *waiting = take_waiting(v);
 	struct err other = { 0 };
 
-	again(&other);
+	package_view_again(&other);
 	v->refs++;
 	while (waiting->first != NULL) {
 		struct package_view_wait *w = wait_of(waiting->first);
@@ -395,7 +397,7 @@ void package_view_queued(struct package_view *v, const struct egress_session *se
 	v->refs--;
 }
 
-static struct package_view *first(struct egress *g)
+static struct package_view *package_view_first(struct egress *g)
 {
 	return g->package_views == NULL ? NULL : g->package_views->newest;
 }
@@ -403,7 +405,7 @@ static struct package_view *first(struct egress *g)
 /* No session is left. */
 static void forget_all(struct egress *g)
 {
-	LIST_WALK_ENDING(struct package_view, v, first(g)) {
+	LIST_WALK_ENDING(struct package_view, v, package_view_first(g)) {
 		/* alone: an idle view has no waiter to call */
 		if (is_idle(v))
 			view_free(v);
@@ -413,9 +415,9 @@ static void forget_all(struct egress *g)
 void package_views_leave(struct egress_session *session)
 {
 	struct err ended = { 0 };
-	struct package_view *v = first(session->egress);
+	struct package_view *v = package_view_first(session->egress);
 
-	again(&ended);
+	package_view_again(&ended);
 	while (v != NULL) {
 		if (!package_load_is_of(v, session)) {
 			v = v->next;
@@ -423,7 +425,7 @@ void package_views_leave(struct egress_session *session)
 		}
 		package_load_cancel(v);
 		package_view_loaded(v, &ended, NULL);
-		v = first(session->egress); /* the list may have changed */
+		v = package_view_first(session->egress); /* the list may have changed */
 	}
 	if (session->egress->sessions == session && session->next == NULL)
 		forget_all(session->egress);

@@ -59,7 +59,7 @@ void masked_text_head(struct json *j, const struct mask *m, const char *name, co
 
 /* Cover the beginnings of a secret in the text. secret: in the form that it has in another text.
  */
-static void cover(uint8_t *text, size_t n, const char *secret, size_t len)
+static void masked_text_cover(uint8_t *text, size_t n, const char *secret, size_t len)
 {
 	uint8_t *at = text;
 
@@ -86,7 +86,7 @@ static bool cover_parts(uint8_t *text, size_t n, const struct mask *m, const cha
 	for (size_t at = 0; at < len; at = end + 1) {
 		for (end = at; end < len && masked[end] != (uint8_t)from[end];)
 			end++;
-		cover(text, n, from + at, end - at);
+		masked_text_cover(text, n, from + at, end - at);
 	}
 	explicit_bzero(masked, len);
 	free(masked);

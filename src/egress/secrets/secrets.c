@@ -154,8 +154,8 @@ static bool may_be_in(const struct secret *x, const struct secrets_use *u, struc
 
 /* The set of secrets whose placeholder is in the text of a header and may be replaced there. Others
  * set u->misused. */
-static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http1_span header,
-		     struct http1_span text, bool basic)
+static uint64_t secrets_find(const struct secrets *s, struct secrets_use *u,
+			     struct http1_span header, struct http1_span text, bool basic)
 {
 	uint64_t set = 0, seen = 0;
 	const struct secret *x;
@@ -221,7 +221,7 @@ static int put_basic(const struct secrets *s, struct secrets_use *u, struct http
 	n = base64_decode_any(value.p + skip, value.n - skip, plain);
 	if (n <= 0)
 		return 0;
-	set = find(s, u, name, (struct http1_span){ (char *)plain, (size_t)n }, true);
+	set = secrets_find(s, u, name, (struct http1_span){ (char *)plain, (size_t)n }, true);
 	if (set == 0)
 		return 0;
 	n = put_in(s, u, set, (struct http1_span){ (char *)plain, (size_t)n }, made, sizeof(made));
@@ -251,7 +251,7 @@ int secrets_header(const struct secrets *s, struct secrets_use *u, struct http1_
 		return 0;
 	if (is_basic(name, value))
 		return put_basic(s, u, name, value, ret, cap);
-	set = find(s, u, name, value, false);
+	set = secrets_find(s, u, name, value, false);
 	return set == 0 ? 0 : put_in(s, u, set, value, ret, cap);
 }
 

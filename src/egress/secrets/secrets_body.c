@@ -84,8 +84,8 @@ static void put_form(struct buf *b, const char *p, size_t n)
 
 /* Replace the placeholders that may be replaced in this field. The rest of this part of the body
  * is copied with what follows. */
-static void replace(struct work *w, const char *field, size_t from, size_t to,
-		    enum secrets_body_kind kind)
+static void secrets_body_replace(struct work *w, const char *field, size_t from, size_t to,
+				 enum secrets_body_kind kind)
 {
 	struct http1_span text = { (const char *)w->body, to };
 	const struct secret *x;
@@ -125,7 +125,7 @@ static void on_string_end(struct json_scan *s)
 {
 	struct work *w = s->arg;
 
-	replace(w, json_scan_key(s), w->begin, (size_t)s->at, JSON);
+	secrets_body_replace(w, json_scan_key(s), w->begin, (size_t)s->at, JSON);
 }
 
 /* False: not JSON, and nothing is put in. */
@@ -151,7 +151,7 @@ static bool walk_form(struct work *w, size_t len)
 		if (value.p == NULL || url_decode_form(name, field, sizeof(field)) < 0)
 			continue;
 		from = (size_t)(value.p - (const char *)w->body);
-		replace(w, field, from, from + value.n, FORM);
+		secrets_body_replace(w, field, from, from + value.n, FORM);
 	}
 	return true;
 }

@@ -21,7 +21,7 @@ struct secrets_known {
 	bool any;
 };
 
-static void know(struct secrets_known *k, size_t value)
+static void secrets_known_know(struct secrets_known *k, size_t value)
 {
 	mask_pick_add(k->ret, value);
 	k->any = true;
@@ -51,7 +51,7 @@ static void know_by_name(struct secrets_known *k, const char *name, bool everywh
 
 	for (size_t at = s->by_name[text_hash(name) % BUCKETS]; at > 0; at = s->next[at - 1])
 		if (strcmp(name_of(s, at - 1), name) == 0 && (!everywhere || !has_hosts(s, at - 1)))
-			know(k, at - 1);
+			secrets_known_know(k, at - 1);
 }
 
 /* Values without a name are masked in records only. */
@@ -143,10 +143,10 @@ static void know_by_host(struct secrets_known *k, const struct secrets_sent *sen
 
 	for (size_t i = 0; i < s->n; i++)
 		if (secrets_host_fits(s->all[i].hosts, s->all[i].nhosts, host))
-			know(k, i);
+			secrets_known_know(k, i);
 	for (size_t i = 0; i < s->nothers; i++)
 		if (secrets_host_fits(s->others[i].hosts, s->others[i].nhosts, host))
-			know(k, s->n + i);
+			secrets_known_know(k, s->n + i);
 	for (size_t i = 0; i < sent->n; i++)
 		if (strcmp(sent->all[i].host, host) == 0)
 			know_by_name(k, sent->all[i].name, false);

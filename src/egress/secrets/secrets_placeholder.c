@@ -6,7 +6,7 @@
 #include "egress/secrets/secrets.h"
 #include "egress/secrets/secrets_private.h"
 
-static int compare(const struct secret *a, const struct secret *b)
+static int secrets_placeholder_compare(const struct secret *a, const struct secret *b)
 {
 	size_t n =
 		a->placeholder_len < b->placeholder_len ? a->placeholder_len : b->placeholder_len;
@@ -17,7 +17,7 @@ static int compare(const struct secret *a, const struct secret *b)
 				(a->placeholder_len < b->placeholder_len);
 }
 
-static size_t common(const struct secret *a, const struct secret *b)
+static size_t secrets_placeholder_common(const struct secret *a, const struct secret *b)
 {
 	size_t n = 0;
 
@@ -35,7 +35,9 @@ int secrets_placeholder_index(struct secrets *s, struct err *e)
 
 		if (s->all[i].placeholder == NULL)
 			continue;
-		for (; at > 0 && compare(&s->all[s->places[at - 1]], &s->all[i]) > 0; at--)
+		for (; at > 0 &&
+		       secrets_placeholder_compare(&s->all[s->places[at - 1]], &s->all[i]) > 0;
+		     at--)
 			s->places[at] = s->places[at - 1];
 		s->places[at] = (uint8_t)i;
 		s->nplaces++;
@@ -43,7 +45,7 @@ int secrets_placeholder_index(struct secrets *s, struct err *e)
 	s->prefix = SIZE_MAX;
 	for (size_t i = 1; i < s->nplaces; i++) {
 		const struct secret *a = &s->all[s->places[i - 1]], *b = &s->all[s->places[i]];
-		size_t same = common(a, b);
+		size_t same = secrets_placeholder_common(a, b);
 
 		if (same == a->placeholder_len)
 			return err_set(e, ERR_INVALID,

@@ -9,12 +9,12 @@
 #include "lib/base/rand.h"
 #include "lib/policy/path.h"
 
-static int bad(struct err *e, const char *name, const char *why)
+static int secrets_read_bad(struct err *e, const char *name, const char *why)
 {
 	return err_set(e, ERR_INVALID, "secret '%s': %s", name, why);
 }
 
-static char *copy(const json_t *text)
+static char *secrets_read_copy(const json_t *text)
 {
 	size_t n = json_string_length(text);
 	char *p = malloc(n + 1);
@@ -67,9 +67,9 @@ static int read_list(const char *name, const json_t *list, char ***ret, struct e
 	size_t n = json_array_size(list);
 
 	if (list != NULL && !json_is_null(list) && !json_is_array(list))
-		return bad(e, name, "a list is expected");
+		return secrets_read_bad(e, name, "a list is expected");
 	if (n > SECRETS_LIST_MAX)
-		return bad(e, name, "a list is too long");
+		return secrets_read_bad(e, name, "a list is too long");
 	if (n == 0)
 		return 0;
 	*ret = calloc(n + 1, sizeof(**ret));
@@ -79,8 +79,9 @@ static int read_list(const char *name, const json_t *list, char ***ret, struct e
 		const json_t *item = json_array_get(list, i);
 
 		if (!json_is_string(item) || json_string_length(item) == 0)
-			return bad(e, name, "a list has a member that is not a string");
-		(*ret)[i] = copy(item);
+			return secrets_read_bad(e, name,
+						"a list has a member that is not a string");
+		(*ret)[i] = secrets_read_copy(item);
 		if ((*ret)[i] == NULL)
 			return err_sys(e, "allocate");
 	}
@@ -101,7 +102,8 @@ static int read_hosts(const char *name, const json_t *list, struct host_pattern 
 	}
 	for (size_t i = 0; got == 0 && texts != NULL && texts[i] != NULL; i++) {
 		if (host_pattern_read(texts[i], &(*ret)[i]) < 0)
-			got = bad(e, name, "a host is not a name or a pattern of names");
+			got = secrets_read_bad(e, name,
+					       "a host is not a name or a pattern of names");
 		(*ret_n)++;
 	}
 	list_free(texts);
@@ -131,7 +133,8 @@ static int read_place(struct secret *s, const char *text, struct err *e)
 	else if (strncmp(text, body, b) == 0 && text[b] != '\0')
 		return list_add(s->fields, text + b) < 0 ? err_sys(e, "allocate") : 0;
 	else
-		return bad(e, s->name, "\"in\" is none of header, header:NAME, basic, body:FIELD");
+		return secrets_read_bad(e, s->name,
+					"\"in\" is none of header, header:NAME, basic, body:FIELD");
 	return 0;
 }
 
@@ -161,9 +164,9 @@ static int read_value(struct secret *s, const json_t *o, struct err *e)
 
 	if (!json_is_string(value) || json_string_length(value) == 0 ||
 	    json_string_length(value) > MASK_VALUE_MAX)
-		return bad(e, name, "has no value, or one that is too long");
+		return secrets_read_bad(e, name, "has no value, or one that is too long");
 	s->len = json_string_length(value);
-	s->value = copy(value);
+	s->value = secrets_read_copy(value);
 	if (s->value == NULL)
 		return err_sys(e, "allocate");
 	if (placeholder == NULL || json_is_null(placeholder))
@@ -171,9 +174,9 @@ static int read_value(struct secret *s, const json_t *o, struct err *e)
 	if (!json_is_string(placeholder) ||
 	    json_string_length(placeholder) < SECRETS_PLACEHOLDER_MIN ||
 	    json_string_length(placeholder) > 256)
-		return bad(e, name, "has a placeholder that is too short or too long");
+		return secrets_read_bad(e, name, "has a placeholder that is too short or too long");
 	s->placeholder_len = json_string_length(placeholder);
-	s->placeholder = copy(placeholder);
+	s->placeholder = secrets_read_copy(placeholder);
 	return s->placeholder == NULL ? err_sys(e, "allocate") : 0;
 }
 
@@ -197,7 +200,7 @@ static int read_one(struct secret *s, const json_t *o, struct err *e)
 			return err_wrap(e, "secret '%s'", s->name);
 	if (expires != NULL && !json_is_null(expires) &&
 	    (!json_is_integer(expires) || json_integer_value(expires) < 0))
-		return bad(e, name, "expires_ms is not a time");
+		return secrets_read_bad(e, name, "expires_ms is not a time");
 	s->expires_ms = (uint64_t)json_integer_value(expires);
 	return 0;
 }

@@ -489,7 +489,7 @@ static int give_input(struct starting *s, struct execution *x, struct err *e)
 }
 
 /* At once, or when it has ended. x must be live. */
-static void answer(struct request *r, struct session *session, struct execution *x)
+static void api_executions_answer(struct request *r, struct session *session, struct execution *x)
 {
 	struct starting *s = r->state;
 
@@ -525,7 +525,7 @@ static void on_session(struct request *r, struct session *session)
 		reply_error(r, &e);
 		return;
 	}
-	answer(r, session, x);
+	api_executions_answer(r, session, x);
 }
 
 /* It was done before: the answer shows the execution as it is now. */
@@ -538,7 +538,7 @@ static void reply_again(struct request *r, const char *id)
 
 	once_replayed(r);
 	if (x != NULL) {
-		answer(r, live, x);
+		api_executions_answer(r, live, x);
 	} else if (execution_get(r->core, r->session_id, id, &row, &e) < 0) {
 		reply_error(r, &e);
 	} else {

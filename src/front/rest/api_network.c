@@ -56,7 +56,7 @@ struct network_view {
 };
 
 /* Free a document. NULL is allowed. */
-static void drop(char *document)
+static void api_network_drop(char *document)
 {
 	if (document != NULL)
 		explicit_bzero(document, strlen(document)); /* the password of a proxy */
@@ -67,8 +67,8 @@ static void release_view(struct list_job *w)
 {
 	struct network_view *v = (struct network_view *)w;
 
-	drop(v->document);
-	drop(v->merged);
+	api_network_drop(v->document);
+	api_network_drop(v->merged);
 }
 
 /* The last step. Private addresses and set headers in the other layers are for the operator only.
@@ -219,7 +219,7 @@ static void release_change(struct request *r, bool answered)
 
 	step_job_cancel(&c->steps);
 	lockfiles_folding_free(c->folding);
-	drop(c->document);
+	api_network_drop(c->document);
 }
 
 /* The document has passed the checks for its layer from here on. */

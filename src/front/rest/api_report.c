@@ -37,7 +37,7 @@
 #define CHECK_MS 20000 /* for comparing the log. A longer one is told as not finished */
 
 /* The state of a report. The steps are on_checkpoint(), on_checking() in pieces, on_key_known()
- * with compose(), and on_signed(). Each either starts the next one or answers. */
+ * with api_report_compose(), and on_signed(). Each either starts the next one or answers. */
 struct api_report {
 	struct request *r;
 	struct notary_call sign, key;
@@ -67,8 +67,8 @@ static void report_release(struct request *r, bool answered)
  * row says only what this process or the keeper has tried or asked. */
 
 /* found NULL: the check has no text. */
-static void control(struct json *j, const char *name, bool holds, const char *how,
-		    const char *found)
+static void api_report_control(struct json *j, const char *name, bool holds, const char *how,
+			       const char *found)
 {
 	json_open(j, NULL, '{');
 	json_text(j, "control", name);
@@ -102,9 +102,9 @@ static void write_limits(struct json *j, const struct cell_restrictions *w)
 		       { "process limits of sessions", CELL_LIMIT_PIDS } };
 
 	for (size_t i = 0; i < COUNT(limits); i++)
-		control(j, limits[i].name, (w->limits & limits[i].bit) != 0,
-			"the keeper set it in a cgroup of its own when it started",
-			w->no_limits_why[0] == '\0' ? NULL : w->no_limits_why);
+		api_report_control(j, limits[i].name, (w->limits & limits[i].bit) != 0,
+				   "the keeper set it in a cgroup of its own when it started",
+				   w->no_limits_why[0] == '\0' ? NULL : w->no_limits_why);
 }
 
 /* Without a keeper no statement about cells can be made, and the row says so. */
@@ -113,18 +113,21 @@ static void write_cells(struct json *j, const struct cell_restrictions *w)
 	char found[64];
 
 	if (w == NULL) {
-		control(j, "cells", false, "no keeper has connected since the start", NULL);
+		api_report_control(j, "cells", false, "no keeper has connected since the start",
+				   NULL);
 		return;
 	}
-	control(j, "namespaces and system call filter of cells", true,
+	api_report_control(
+		j, "namespaces and system call filter of cells", true,
 		"the keeper makes no cell without them: a cell that could not be restricted is "
 		"not started",
 		"user mount pid net ipc uts cgroup time");
 	(void)snprintf(found, sizeof(found), "ABI %u", w->landlock_abi);
-	control(j, "Landlock in cells", w->landlock_abi > 0, "the keeper asked the kernel", found);
+	api_report_control(j, "Landlock in cells", w->landlock_abi > 0,
+			   "the keeper asked the kernel", found);
 	(void)snprintf(found, sizeof(found), "%u ids", w->ids);
-	control(j, "ids of a session are its own", w->ids > 1,
-		"the keeper read its id map when it started", found);
+	api_report_control(j, "ids of a session are its own", w->ids > 1,
+			   "the keeper read its id map when it started", found);
 	write_limits(j, w);
 }
 
@@ -138,19 +141,22 @@ static void write_controls(struct json *j, const struct api_report *p)
 
 	audit_counts(core_audit(r->core), &n);
 	json_open(j, "controls", '[');
-	control(j, "cordond sees its own folders only", confined,
-		"cordond tried to open /etc/passwd for this report", found);
-	control(j, "cordond is not root", geteuid() != 0, "cordond asked the kernel", NULL);
-	control(j, "checkpoints are signed by another process", n.notary_up,
-		"cordon-notary signed this report", NULL);
-	control(j, "every record is covered by a checkpoint in time", n.late_ms == 0,
-		"the time since which records wait", NULL);
-	control(j, "no audit log was rolled back, forked, cut, or ended by another key",
+	api_report_control(j, "cordond sees its own folders only", confined,
+			   "cordond tried to open /etc/passwd for this report", found);
+	api_report_control(j, "cordond is not root", geteuid() != 0, "cordond asked the kernel",
+			   NULL);
+	api_report_control(j, "checkpoints are signed by another process", n.notary_up,
+			   "cordon-notary signed this report", NULL);
+	api_report_control(j, "every record is covered by a checkpoint in time", n.late_ms == 0,
+			   "the time since which records wait", NULL);
+	api_report_control(
+		j, "no audit log was rolled back, forked, cut, or ended by another key",
 		n.alarms_rollback + n.alarms_fork + n.alarms_gap + n.alarms_key == 0,
 		"cordon-notary compares each checkpoint with what it signed before: since the "
 		"start",
 		NULL);
-	control(j, "every kept record of this audit log is the one that was signed",
+	api_report_control(
+		j, "every kept record of this audit log is the one that was signed",
 		p->check.result == AUDIT_CHECK_GOOD,
 		"cordond compared the records, their hashes and the signed root for this report",
 		audit_check_name(p->check.result));
@@ -249,7 +255,7 @@ static int write_session(struct json *j, struct request *r, struct err *e)
 
 /* The whole payload. It is bounded by NOTARY_BODY_MAX, because cordon-notary takes no longer body.
  */
-static int compose(struct api_report *p, struct err *e)
+static int api_report_compose(struct api_report *p, struct err *e)
 {
 	struct request *r = p->r;
 	struct json *j = &p->body;
@@ -324,7 +330,7 @@ static void on_key_known(struct notary_call *c, const struct notary_msg *answer,
 		return;
 	}
 	(void)snprintf(p->attest_vkey, sizeof(p->attest_vkey), "%s", answer->attest_vkey);
-	if (compose(p, &why) < 0) {
+	if (api_report_compose(p, &why) < 0) {
 		reply_error(p->r, &why);
 		return;
 	}

@@ -65,10 +65,10 @@ struct timeline {
 
 /* ---- reading
  *
- * refill() reads rows into the queues, next_entry() chooses, and take_entry() gives the entry out.
- * Both answers below call them in this order. */
+ * api_timeline_refill() reads rows into the queues, next_entry() chooses, and take_entry() gives
+ * the entry out. Both answers below call them in this order. */
 
-static bool takes(const struct timeline *t, enum timeline_kind kind)
+static bool api_timeline_takes(const struct timeline *t, enum timeline_kind kind)
 {
 	return (t->kinds & 1U << kind) != 0;
 }
@@ -107,7 +107,7 @@ static int on_event(const struct store_event *row, void *cookie)
 	struct timeline *t = cookie;
 	struct timeline_entry *v;
 
-	if (!takes(t, kind))
+	if (!api_timeline_takes(t, kind))
 		return 0;
 	v = add_entry(t, LIST_EVENTS, row->seq, kind);
 	v->time_ms = timeline_write_event(t->r->core, row, &v->j);
@@ -124,7 +124,7 @@ static int on_record(const struct store_net *row, void *cookie)
 	if (t->bytes > BATCH_BYTES)
 		return 1;
 	t->bytes += strlen(row->data);
-	if (!takes(t, kind))
+	if (!api_timeline_takes(t, kind))
 		return 0;
 	v = add_entry(t, LIST_NETWORK, row->seq, kind);
 	v->time_ms = timeline_write_net(row, &v->j);
@@ -167,7 +167,7 @@ static int read_list(struct timeline *t, enum timeline_list list, struct store_l
 }
 
 /* Read more of each list with nothing ready. *ret_rows: how many rows were looked at. */
-static int refill(struct timeline *t, unsigned *ret_rows, struct err *e)
+static int api_timeline_refill(struct timeline *t, unsigned *ret_rows, struct err *e)
 {
 	struct store_looked looked;
 
@@ -277,7 +277,7 @@ static int on_piece(struct list_job *w, struct err *e)
 	struct json j;
 	bool end;
 
-	if (refill(&p->timeline, &looked.rows, e) < 0)
+	if (api_timeline_refill(&p->timeline, &looked.rows, e) < 0)
 		return -1;
 	while ((v = next_entry(&p->timeline, &end)) != NULL) {
 		if (p->shown == p->limit || list_job_page_is_full(w)) {
@@ -323,7 +323,8 @@ static void list_page(struct request *r, const struct timeline *t, uint64_t limi
 
 /* ---- followed
  *
- * Listeners wake this merge. A queue that has reached its end is read again after wake(). */
+ * Listeners wake this merge. A queue that has reached its end is read again after
+ * api_timeline_wake(). */
 
 /* The state of a follower's request. listening: both listeners are linked. */
 struct timeline_follower {
@@ -362,7 +363,7 @@ static bool on_batch(struct job *job)
 	struct json j;
 	bool end = false;
 
-	if (refill(&f->timeline, &rows, &e) < 0) {
+	if (api_timeline_refill(&f->timeline, &rows, &e) < 0) {
 		paced_stream_drop(&f->stream.paced);
 		return false;
 	}
@@ -380,7 +381,7 @@ static bool on_batch(struct job *job)
 }
 
 /* There may be more rows in any list. */
-static void wake(struct request *r)
+static void api_timeline_wake(struct request *r)
 {
 	struct timeline_follower *f = r->state;
 
@@ -393,12 +394,12 @@ static void wake(struct request *r)
 /* Each listener wakes the follower. So does the timer. */
 static void on_more_events(struct event_log_listener *l)
 {
-	wake(l->arg);
+	api_timeline_wake(l->arg);
 }
 
 static void on_more_records(struct net_log_listener *l)
 {
-	wake(l->arg);
+	api_timeline_wake(l->arg);
 }
 
 static void on_time(struct loop_timer *timer)
@@ -406,7 +407,7 @@ static void on_time(struct loop_timer *timer)
 	struct request *r = timer->arg;
 
 	loop_timer_set(core_loop(r->core), timer, clock_now_ns() + SAMPLE_NS);
-	wake(r);
+	api_timeline_wake(r);
 }
 
 /* The timer runs only for clients that asked for resource points. */
@@ -440,7 +441,7 @@ static int find_ends(struct timeline *t, struct err *e)
 		       : 0;
 }
 
-static void follow(struct request *r, const struct timeline *t, bool from_now)
+static void api_timeline_follow(struct request *r, const struct timeline *t, bool from_now)
 {
 	struct timeline_follower *f = request_state(r, sizeof(*f), follower_release);
 	struct err e = { 0 };
@@ -453,10 +454,10 @@ static void follow(struct request *r, const struct timeline *t, bool from_now)
 		reply_error(r, &e);
 		return;
 	}
-	if (!sse_out_begin(&f->stream, r, wake))
+	if (!sse_out_begin(&f->stream, r, api_timeline_wake))
 		return;
 	listen_for(r, f);
-	wake(r);
+	api_timeline_wake(r);
 }
 
 /* ---- the request
@@ -537,7 +538,7 @@ void api_timeline_get(struct request *r)
 	for (enum timeline_list i = 0; i < LISTS; i++)
 		t.lists[i].looked = places[i];
 	if (is_follower)
-		follow(r, &t, !given);
+		api_timeline_follow(r, &t, !given);
 	else
 		list_page(r, &t, limit);
 }

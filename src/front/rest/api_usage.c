@@ -180,7 +180,7 @@ static void add_group(struct groups *g, const char *label, const struct store_us
 }
 
 /* Can the session have used anything in the span? */
-static bool touches(const struct store_session *row, const struct usage_span *s)
+static bool api_usage_touches(const struct store_session *row, const struct usage_span *s)
 {
 	return row->created_ms < s->to_ms && (row->ended_ms == 0 || row->ended_ms >= s->from_ms);
 }
@@ -193,7 +193,7 @@ static int on_session(const struct store_session *row, void *cookie)
 	struct store_usage_sums sums;
 	bool any = false;
 
-	if (!touches(row, &g->span))
+	if (!api_usage_touches(row, &g->span))
 		return 0;
 	if (store_usage_of_session(core_store(g->job.r->core), row->id, g->span.from_ms,
 				   g->span.to_ms, &sums, &any, &g->failed) < 0)
@@ -318,7 +318,7 @@ static int on_row(const struct store_session *row, void *cookie)
 	struct store_usage_sums sums;
 	bool any = false;
 
-	if (!touches(row, &v->span))
+	if (!api_usage_touches(row, &v->span))
 		return 0;
 	if (store_usage_of_session(core_store(v->list.job.r->core), row->id, v->span.from_ms,
 				   v->span.to_ms, &sums, &any, &v->failed) < 0)

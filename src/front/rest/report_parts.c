@@ -26,7 +26,7 @@
 #define REPORT_EVIDENCE_DEPTH 8
 
 /* SHA-256 in hexadecimal. */
-static void digest(struct json *j, const char *name, const void *bytes, size_t len)
+static void report_parts_digest(struct json *j, const char *name, const void *bytes, size_t len)
 {
 	uint8_t hash[SHA256_SIZE];
 	char hex[2 * SHA256_SIZE + 1];
@@ -56,7 +56,7 @@ static void policy_digest(struct json *j, const char *document)
 }
 
 /* all: the reader may see the document. A long one is there by its digest only. */
-static void policy(struct json *j, const char *name, const char *document, bool all)
+static void report_parts_policy(struct json *j, const char *name, const char *document, bool all)
 {
 	OWN_MEM char *shown = NULL;
 
@@ -80,8 +80,8 @@ static void policy(struct json *j, const char *name, const char *document, bool 
 void report_policies(struct json *j, const struct request *r)
 {
 	json_open(j, "policies", '{');
-	policy(j, "node", core_options(r->core)->node_policy, auth_is_operator(r));
-	policy(j, "tenant", tenant_policy(r->tenant), true);
+	report_parts_policy(j, "node", core_options(r->core)->node_policy, auth_is_operator(r));
+	report_parts_policy(j, "tenant", tenant_policy(r->tenant), true);
 	json_text(j, "session_default", core_config(r->core)->network_default);
 	json_close(j, '}');
 }
@@ -181,7 +181,8 @@ static ssize_t read_evidence(int state_fd, const char *path, char *text, size_t 
 
 /* Rows of the findings name paths and users of the machine: all see the digest, the operator the
  * content. */
-static void evidence(struct json *j, int state_fd, const char *name, const char *path, bool all)
+static void report_parts_evidence(struct json *j, int state_fd, const char *name, const char *path,
+				  bool all)
 {
 	OWN_MEM char *text = malloc(REPORT_EVIDENCE_MAX + 2);
 	struct json_value root;
@@ -206,7 +207,7 @@ static void evidence(struct json *j, int state_fd, const char *name, const char 
 	    root.kind != JSON_READ_OBJECT) {
 		json_none(j, "content");
 	} else {
-		digest(j, "sha256", text, (size_t)n);
+		report_parts_digest(j, "sha256", text, (size_t)n);
 		if (!all)
 			json_none(j, "content");
 		text[(size_t)(root.p - text) + root.n] = '\0';
@@ -221,7 +222,7 @@ void report_evidence(struct json *j, struct request *r)
 	const int state_fd = core_options(r->core)->state_fd;
 
 	json_open(j, "evidence", '{');
-	evidence(j, state_fd, "doctor", "evidence/doctor.json", auth_is_operator(r));
-	evidence(j, state_fd, "tests", "evidence/tests.json", auth_is_operator(r));
+	report_parts_evidence(j, state_fd, "doctor", "evidence/doctor.json", auth_is_operator(r));
+	report_parts_evidence(j, state_fd, "tests", "evidence/tests.json", auth_is_operator(r));
 	json_close(j, '}');
 }

@@ -428,7 +428,7 @@ static int make_body(const struct interpreter_options *o, struct buf *ret, struc
 }
 
 /* Everything is read before the server is asked. */
-static int run(const struct interpreter_options *o, struct running *r, struct err *e)
+static int run_run(const struct interpreter_options *o, struct running *r, struct err *e)
 {
 	struct buf body = BUF_INIT((size_t)8 * CODE_MAX);
 	int found = -1, result = make_body(o, &body, e);
@@ -443,7 +443,7 @@ static int run(const struct interpreter_options *o, struct running *r, struct er
 }
 
 /* The answer is no stream: r->line says why nothing was run. */
-static void refused(struct running *r)
+static void run_refused(struct running *r)
 {
 	struct buf line = BUF_INIT(LINE_MAX_BYTES);
 	struct err e;
@@ -469,11 +469,11 @@ int interpreter_run(const struct interpreter_options *o)
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* Before anything is opened, which would get its number. */
 	r.results = fcntl(RESULTS_FD, F_SETFD, FD_CLOEXEC) == 0;
-	result = run(o, &r, &e);
+	result = run_run(o, &r, &e);
 	if (r.count.len > 0) /* there was no last line */
 		IGNORED(pass_on(&r, "", 0, &(struct err){ 0 }), "it is only the count");
 	if (r.status != 200 && r.status != 0) {
-		refused(&r);
+		run_refused(&r);
 		return EXIT_USAGE;
 	}
 	if (result < 0) {

@@ -109,7 +109,7 @@ static uint64_t end_of_mail(const struct mask_named *s, uint64_t *ret_end)
 	return i - 1 > at ? i - 1 - *ret_end : 0;
 }
 
-static bool luhn(const uint8_t *digits, size_t n) /* the last one first */
+static bool mask_named_luhn(const uint8_t *digits, size_t n) /* the last one first */
 {
 	unsigned sum = 0;
 
@@ -137,7 +137,7 @@ static uint64_t end_of_card(const struct mask_named *s)
 		if (groups > 1 && (group < 3 || group > 7))
 			break;
 		if (n >= 13 && !is_word(before) && before != '.' && digits[n - 1] >= 2 &&
-		    digits[n - 1] <= 6 && luhn(digits, n))
+		    digits[n - 1] <= 6 && mask_named_luhn(digits, n))
 			best = i;
 		if ((before != ' ' && before != '-') || group < 3 || group > 7)
 			break;

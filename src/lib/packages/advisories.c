@@ -95,8 +95,8 @@ static void copy_id(const struct advisories *a, size_t at, char ret[ADVISORY_ID_
 }
 
 /* "*" as the version finds advisories for all versions. */
-static bool find(const struct advisories *a, enum ecosystem eco, const char *name,
-		 const char *version, char ret[ADVISORY_ID_MAX])
+static bool advisories_look_up(const struct advisories *a, enum ecosystem eco, const char *name,
+			       const char *version, char ret[ADVISORY_ID_MAX])
 {
 	char key[LINE_MAX_BYTES];
 	int n = snprintf(key, sizeof(key), "%s %s %s%s", ecosystem_name(eco), name, version,
@@ -115,7 +115,7 @@ bool advisories_find(const struct advisories *a, enum ecosystem eco, const char 
 {
 	if (name[0] == '\0' || a->n == 0)
 		return false;
-	if (find(a, eco, name, "*", ret))
+	if (advisories_look_up(a, eco, name, "*", ret))
 		return true;
-	return version != NULL && find(a, eco, name, version, ret);
+	return version != NULL && advisories_look_up(a, eco, name, version, ret);
 }

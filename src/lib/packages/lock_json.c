@@ -35,7 +35,8 @@ static void write_digest(const struct digest *d, char ret[DIGEST_TEXT_MAX])
 	base64_encode(d->bytes, digest_size(d->alg), ret + n + 1);
 }
 
-static int add(json_t *list, const char *version, const struct digest *d, struct err *e)
+static int lock_json_add_digest(json_t *list, const char *version, const struct digest *d,
+				struct err *e)
 {
 	char text[PIN_MAX], digest[DIGEST_TEXT_MAX] = "";
 
@@ -62,12 +63,13 @@ static int on_pin(void *arg, const struct lock_pin *pin, struct err *e)
 			return err_set(e, ERR_SYSTEM, "no memory for pins");
 	}
 	if (pin->ndigests == 0)
-		return add(list, pin->version, NULL, e);
+		return lock_json_add_digest(list, pin->version, NULL, e);
 	/* Old lockfiles have SHA-1 only, too weak for a pin. Then the pin fixes the version
 	 * only. */
 	for (size_t i = 0; i < pin->ndigests; i++)
-		if (add(list, pin->version,
-			digest_is_strong(&pin->digests[i]) ? &pin->digests[i] : NULL, e) < 0)
+		if (lock_json_add_digest(
+			    list, pin->version,
+			    digest_is_strong(&pin->digests[i]) ? &pin->digests[i] : NULL, e) < 0)
 			return -1;
 	return 0;
 }

@@ -20,7 +20,7 @@ struct lock_pnpm_text {
 	size_t n;
 };
 
-static bool is(struct lock_pnpm_text t, const char *text)
+static bool lock_pnpm_is(struct lock_pnpm_text t, const char *text)
 {
 	return t.n == strlen(text) && memcmp(t.p, text, t.n) == 0;
 }
@@ -115,9 +115,10 @@ static int take_part(struct pnpm *r, struct lock_pnpm_text t)
 		return 0;
 	value = (struct lock_pnpm_text){ colon + 1, t.n - key.n - 1 };
 	value = lock_pnpm_unquoted(without_blanks(value));
-	if (is(key, "integrity"))
+	if (lock_pnpm_is(key, "integrity"))
 		return lock_sri(r->o, r->line, value.p, value.n);
-	if (is(key, "directory") || is(key, "repo") || is(key, "commit"))
+	if (lock_pnpm_is(key, "directory") || lock_pnpm_is(key, "repo") ||
+	    lock_pnpm_is(key, "commit"))
 		lock_skip(r->o);
 	return 0;
 }
@@ -169,7 +170,7 @@ static int read_line(struct pnpm *r, struct lock_pnpm_text t)
 	if (t.n == 0 || t.p[0] == '#')
 		return 0;
 	if (indent == 0) {
-		r->packages = is(t, "packages:");
+		r->packages = lock_pnpm_is(t, "packages:");
 		return lock_end(r->o);
 	}
 	if (!r->packages)

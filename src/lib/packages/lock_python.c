@@ -12,7 +12,7 @@ struct python {
 	char file[PACKAGE_FILE_MAX]; /* of an old poetry.lock: the file of the next hash */
 };
 
-static bool is(const char *a, const char *b)
+static bool lock_python_is(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
 }
@@ -37,7 +37,7 @@ static int on_table(struct python *r, const struct toml_event *v)
 {
 	size_t n = strlen(r->packages);
 
-	if (v->kind == TOML_ARRAY_TABLE && is(v->table, r->packages))
+	if (v->kind == TOML_ARRAY_TABLE && lock_python_is(v->table, r->packages))
 		return lock_begin(r->o, ECO_PYPI, v->line);
 	if (strncmp(v->table, r->packages, n) == 0 && v->table[n] == '.')
 		return 0;
@@ -46,9 +46,9 @@ static int on_table(struct python *r, const struct toml_event *v)
 
 static int take_common(struct python *r, const struct toml_event *v, const char *key)
 {
-	if (is(key, "name"))
+	if (lock_python_is(key, "name"))
 		return lock_name(r->o, v->line, v->p, v->n);
-	return is(key, "version") ? lock_version(r->o, v->line, v->p, v->n) : 0;
+	return lock_python_is(key, "version") ? lock_version(r->o, v->line, v->p, v->n) : 0;
 }
 
 static bool is_text(const struct toml_event *v, const char *text)
@@ -63,11 +63,11 @@ static int take_old_file(struct python *r, const struct toml_event *v)
 	size_t n = strlen(v->key);
 	struct package_request f = { .ecosystem = ECO_PYPI };
 
-	if (n > 5 && is(v->key + n - 5, ".file") && v->n < sizeof(r->file)) {
+	if (n > 5 && lock_python_is(v->key + n - 5, ".file") && v->n < sizeof(r->file)) {
 		memcpy(r->file, v->p, v->n);
 		r->file[v->n] = '\0';
 	}
-	if (n <= 5 || !is(v->key + n - 5, ".hash"))
+	if (n <= 5 || !lock_python_is(v->key + n - 5, ".hash"))
 		return 0;
 	if (!package_take_file((struct package_span){ r->file, strlen(r->file) }, &f) ||
 	    !package_file_pypi(&f))
@@ -108,14 +108,14 @@ static int on_poetry(void *arg, const struct toml_event *v)
 
 	if (v->kind != TOML_VALUE)
 		return on_table(r, v);
-	if (is(v->table, "metadata.files"))
+	if (lock_python_is(v->table, "metadata.files"))
 		return take_old_file(r, v);
 	key = member_of(r, v, path);
 	if (key == NULL || !v->text)
 		return 0;
-	if (is(key, "files.hash"))
+	if (lock_python_is(key, "files.hash"))
 		return lock_digest(r->o, v->line, v->p, v->n);
-	if (is(key, "source.type") && !is_text(v, "legacy"))
+	if (lock_python_is(key, "source.type") && !is_text(v, "legacy"))
 		lock_skip(r->o);
 	return take_common(r, v, key);
 }
@@ -142,9 +142,9 @@ static int on_uv(void *arg, const struct toml_event *v)
 	key = member_of(r, v, path);
 	if (key == NULL || !v->text)
 		return 0;
-	if (is(key, "sdist.hash") || is(key, "wheels.hash"))
+	if (lock_python_is(key, "sdist.hash") || lock_python_is(key, "wheels.hash"))
 		return lock_digest(r->o, v->line, v->p, v->n);
-	if (strncmp(key, "source.", 7) == 0 && !is(key, "source.registry"))
+	if (strncmp(key, "source.", 7) == 0 && !lock_python_is(key, "source.registry"))
 		lock_skip(r->o);
 	return take_common(r, v, key);
 }
@@ -164,7 +164,7 @@ const struct lock_format lock_uv = { .start = "uv.lock",
 static int take_hash(struct python *r, const struct toml_event *v, const char *name)
 {
 	for (enum digest_alg alg = DIGEST_SHA1; alg < DIGEST_H1; alg++)
-		if (is(name, digest_alg_name(alg)))
+		if (lock_python_is(name, digest_alg_name(alg)))
 			return lock_hex(r->o, v->line, alg, v->p, v->n);
 	return 0;
 }

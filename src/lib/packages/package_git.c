@@ -85,7 +85,7 @@ static bool package_git_cut(const char *path, struct parts *ret)
 	return ret->n > 0;
 }
 
-static bool is(const struct parts *s, size_t i, const char *text)
+static bool package_git_is(const struct parts *s, size_t i, const char *text)
 {
 	return i < s->n && s->at[i].n == strlen(text) && memcmp(s->at[i].p, text, s->at[i].n) == 0;
 }
@@ -95,14 +95,15 @@ static enum archive archive_at(const struct parts *s, size_t i)
 	static const char *const refs[] = { "tarball", "zipball",	"tar.gz",
 					    "zip",     "legacy.tar.gz", "legacy.zip" };
 
-	if (is(s, i, "archive"))
+	if (package_git_is(s, i, "archive"))
 		return IS_ARCHIVE;
-	if (is(s, i, "releases") && is(s, i + 1, "download"))
+	if (package_git_is(s, i, "releases") && package_git_is(s, i + 1, "download"))
 		return IS_RELEASE;
-	if (is(s, i, "releases") && is(s, i + 1, "latest") && is(s, i + 2, "download"))
+	if (package_git_is(s, i, "releases") && package_git_is(s, i + 1, "latest") &&
+	    package_git_is(s, i + 2, "download"))
 		return IS_LATEST;
 	for (size_t k = 0; k < sizeof(refs) / sizeof(refs[0]); k++)
-		if (is(s, i, refs[k]))
+		if (package_git_is(s, i, refs[k]))
 			return IS_REF;
 	return IS_NONE;
 }
@@ -111,7 +112,8 @@ static enum archive archive_at(const struct parts *s, size_t i)
  * ref. */
 static bool may_be_deep(const struct parts *s, size_t i)
 {
-	return s->n == i + 2 || is(s, i + 1, "refs") || is(s, i, "releases");
+	return s->n == i + 2 || package_git_is(s, i + 1, "refs") ||
+	       package_git_is(s, i, "releases");
 }
 
 /* Find the word that ends the name of the repository, behind OWNER/REPO if present. 0: none. */
@@ -120,7 +122,7 @@ static size_t find_word(const struct parts *s)
 	static const size_t usual[] = { 2, 1 };
 
 	for (size_t i = 1; i + 1 < s->n; i++)
-		if (is(s, i, "-") && is(s, i + 1, "archive"))
+		if (package_git_is(s, i, "-") && package_git_is(s, i + 1, "archive"))
 			return i;
 	for (size_t k = 0; k < sizeof(usual) / sizeof(usual[0]); k++)
 		if (archive_at(s, usual[k]) != IS_NONE)
@@ -184,7 +186,7 @@ static bool take_ref(struct package_span s, struct package_request *ret)
 /* GitLab's archives repeat the name in a file behind the ref, releases have a file of any name. */
 static bool take_archive(const struct parts *s, size_t i, struct package_request *ret)
 {
-	bool of_gitlab = is(s, i, "-");
+	bool of_gitlab = package_git_is(s, i, "-");
 	size_t at = of_gitlab ? i + 1 : i;
 	enum archive kind = archive_at(s, at);
 	size_t from = at + (kind == IS_LATEST ? 3 : kind == IS_RELEASE ? 2 : 1);

@@ -154,8 +154,8 @@ static void note_hidden(struct package_shape *s, uint32_t fact)
 }
 
 /* Addresses outside the registry and quarantine count before the policy. */
-static bool judge(const struct package_shape *s, uint32_t fact,
-		  char reason[PACKAGE_SHAPE_REASON_MAX])
+static bool package_shape_decide(const struct package_shape *s, uint32_t fact,
+				 char reason[PACKAGE_SHAPE_REASON_MAX])
 {
 	struct package_facts f;
 
@@ -176,7 +176,7 @@ static bool judge(const struct package_shape *s, uint32_t fact,
 /* The reason goes into JSON and HTML, so bytes with a meaning there are replaced. */
 void shape_reason(const struct package_shape *s, uint32_t fact, char ret[PACKAGE_SHAPE_REASON_MAX])
 {
-	if (judge(s, fact, ret) || ret[0] == '\0')
+	if (package_shape_decide(s, fact, ret) || ret[0] == '\0')
 		(void)snprintf(ret, PACKAGE_SHAPE_REASON_MAX, "refused by policy");
 	ret[PACKAGE_SHAPE_REASON_MAX - 1] = '\0';
 	for (char *p = ret; *p != '\0'; p++) {
@@ -208,7 +208,7 @@ size_t package_shape_judge(struct package_shape *s, size_t most)
 		uint32_t i = (uint32_t)s->judged++;
 
 		note_here(s, i);
-		if (!judge(s, i, reason)) {
+		if (!package_shape_decide(s, i, reason)) {
 			s->nhidden++;
 			note_hidden(s, i);
 			continue;

@@ -22,7 +22,7 @@ struct window {
 	bool in_v2;   /* the first segment was "v2" */
 };
 
-static bool is(struct segment s, const char *text)
+static bool package_spelling_is(struct segment s, const char *text)
 {
 	return s.n == strlen(text) && strncasecmp(s.p, text, s.n) == 0;
 }
@@ -30,7 +30,7 @@ static bool is(struct segment s, const char *text)
 static bool is_any(struct segment s, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (is(s, list[i]))
+		if (package_spelling_is(s, list[i]))
 			return true;
 	return false;
 }
@@ -93,11 +93,12 @@ static bool is_of_git(const struct window *w)
 
 	if (IS_ANY(now, services))
 		return true;
-	if (is(before, "info"))
-		return is(now, "refs") || is(now, "lfs");
-	if (is(before, "objects"))
-		return is(now, "pack") || is(now, "info") || is_hex_pair(now);
-	return is(before, "gitlab-lfs") && is(now, "objects");
+	if (package_spelling_is(before, "info"))
+		return package_spelling_is(now, "refs") || package_spelling_is(now, "lfs");
+	if (package_spelling_is(before, "objects"))
+		return package_spelling_is(now, "pack") || package_spelling_is(now, "info") ||
+		       is_hex_pair(now);
+	return package_spelling_is(before, "gitlab-lfs") && package_spelling_is(now, "objects");
 }
 
 /* Behind OWNER/REPO, or behind the "-" that ends a name of GitLab. */
@@ -106,14 +107,16 @@ static bool is_archive(const struct window *w)
 	static const char *const words[] = { "archive", "tarball",	 "zipball",   "tar.gz",
 					     "zip",	"legacy.tar.gz", "legacy.zip" };
 
-	if ((w->index == 2 || is(w->at[1], "-")) && IS_ANY(w->at[0], words))
+	if ((w->index == 2 || package_spelling_is(w->at[1], "-")) && IS_ANY(w->at[0], words))
 		return true;
 	/* GitLab's API, with an ending or without: "/repository/archive.tar.gz?sha=main". */
-	if (is(w->at[1], "repository") && w->at[0].n >= 7 &&
+	if (package_spelling_is(w->at[1], "repository") && w->at[0].n >= 7 &&
 	    strncasecmp(w->at[0].p, "archive", 7) == 0 && (w->at[0].n == 7 || w->at[0].p[7] == '.'))
 		return true;
-	return is(w->at[0], "download") &&
-	       (is(w->at[1], "releases") || (is(w->at[1], "latest") && is(w->at[2], "releases")));
+	return package_spelling_is(w->at[0], "download") &&
+	       (package_spelling_is(w->at[1], "releases") ||
+		(package_spelling_is(w->at[1], "latest") &&
+		 package_spelling_is(w->at[2], "releases")));
 }
 
 static bool is_of_oci(const struct window *w, bool at_registry)
@@ -122,13 +125,13 @@ static bool is_of_oci(const struct window *w, bool at_registry)
 
 	if (!w->in_v2 || at_registry)
 		return w->in_v2;
-	return w->index > 2 &&
-	       (IS_ANY(w->at[1], words) || (is(w->at[1], "tags") && is(w->at[0], "list")));
+	return w->index > 2 && (IS_ANY(w->at[1], words) || (package_spelling_is(w->at[1], "tags") &&
+							    package_spelling_is(w->at[0], "list")));
 }
 
 static bool is_of_go(const struct window *w)
 {
-	return is(w->at[0], "@v") || is(w->at[0], "@latest");
+	return package_spelling_is(w->at[0], "@v") || package_spelling_is(w->at[0], "@latest");
 }
 
 bool package_spelling_resembles(enum ecosystem eco, bool at_registry, const char *path)
@@ -141,7 +144,7 @@ bool package_spelling_resembles(enum ecosystem eco, bool at_registry, const char
 		w.at[1] = w.at[0];
 		w.at[0] = now;
 		w.index = i;
-		w.in_v2 |= i == 0 && is(now, "v2");
+		w.in_v2 |= i == 0 && package_spelling_is(now, "v2");
 		if (eco == ECO_GIT && (is_of_git(&w) || (at_registry && is_archive(&w))))
 			return true;
 		if ((eco == ECO_OCI && is_of_oci(&w, at_registry)) ||

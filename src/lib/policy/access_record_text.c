@@ -18,7 +18,7 @@ static const char *const kinds[] = { "dns", "connect", "request", "package", "da
 
 /* The caller releases the object. Duplicate members are errors: readers differ in which one they
  * would use. */
-static json_t *parse(const char *text, size_t len, struct err *e)
+static json_t *record_text_parse(const char *text, size_t len, struct err *e)
 {
 	json_error_t why;
 	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
@@ -167,7 +167,7 @@ static int read_package(json_t *root, struct access_record_text *ret, struct err
 int access_record_text_read(const char *text, size_t len, struct access_record_text *ret,
 			    char **ret_text, struct err *e)
 {
-	json_t *root = parse(text, len, e);
+	json_t *root = record_text_parse(text, len, e);
 	int read = root == NULL ? -1 : read_members(root, ret, e);
 
 	*ret_text = NULL;
@@ -221,7 +221,7 @@ static int read_claims(const json_t *root, struct record_counts *ret, struct err
 int access_record_text_counts(const char *text, size_t len, struct record_counts *ret,
 			      struct err *e)
 {
-	json_t *root = parse(text, len, e);
+	json_t *root = record_text_parse(text, len, e);
 	int read = -1;
 
 	*ret = (struct record_counts){ 0 };
@@ -251,7 +251,7 @@ static int read_buckets(const json_t *root, struct record_turns *ret, struct err
 
 int access_record_text_turns(const char *text, size_t len, struct record_turns *ret, struct err *e)
 {
-	json_t *root = parse(text, len, e);
+	json_t *root = record_text_parse(text, len, e);
 	const char *slowest = json_string_value(json_object_get(root, "slowest"));
 	int read = -1;
 
@@ -366,7 +366,7 @@ int access_record_text_cover(char **text, struct access_record_text *r,
 			     bool (*cover)(void *arg, char *text), void *arg, struct err *e)
 {
 	struct covering c = { .cover = cover, .arg = arg };
-	json_t *root = parse(*text, strlen(*text), e);
+	json_t *root = record_text_parse(*text, strlen(*text), e);
 	char *covered;
 
 	if (root == NULL)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static char lower(char c)
+static char fold_lower(char c)
 {
 	return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
@@ -16,7 +16,7 @@ void fold_parameter(char *name)
 		n--;
 	name[n] = '\0';
 	for (; *name != '\0'; name++)
-		*name = (char)(*name == '.' || *name == ' ' ? '_' : lower(*name));
+		*name = (char)(*name == '.' || *name == ' ' ? '_' : fold_lower(*name));
 }
 
 bool fold_same_header(struct http1_span name, const char *wanted)
@@ -24,7 +24,7 @@ bool fold_same_header(struct http1_span name, const char *wanted)
 	if (name.n != strlen(wanted))
 		return false;
 	for (size_t i = 0; i < name.n; i++) {
-		char a = lower(name.p[i]), b = lower(wanted[i]);
+		char a = fold_lower(name.p[i]), b = fold_lower(wanted[i]);
 
 		if ((a == '_' ? '-' : a) != (b == '_' ? '-' : b))
 			return false;
@@ -58,7 +58,7 @@ bool fold_is_list(struct http1_span name)
 }
 
 /* The byte of an escape at p that lenient servers decode before they split the path. 0: none. */
-static char undone(const char *p)
+static char fold_undone(const char *p)
 {
 	if (strncmp(p, "%2F", 3) == 0)
 		return '/';
@@ -68,7 +68,7 @@ static char undone(const char *p)
 }
 
 /* The length without dots and spaces at the end of the last segment. */
-static size_t trim(const char *text, size_t n)
+static size_t fold_trim(const char *text, size_t n)
 {
 	for (;;) {
 		if (n > 0 && (text[n - 1] == '.' || text[n - 1] == '+'))
@@ -86,20 +86,20 @@ size_t fold_path(const char *path, char *ret)
 	size_t n = 0;
 
 	while (*path != '\0') {
-		char c = undone(path);
+		char c = fold_undone(path);
 
 		path += c != '\0' ? 3 : 1;
 		if (c == '\0')
 			c = path[-1];
 		if (c == '/') {
 			parameters = false;
-			n = trim(ret, n);
+			n = fold_trim(ret, n);
 		}
 		parameters |= c == ';';
 		if (!parameters && (c != '/' || n == 0 || ret[n - 1] != '/'))
-			ret[n++] = lower(c);
+			ret[n++] = fold_lower(c);
 	}
-	n = trim(ret, n);
+	n = fold_trim(ret, n);
 	ret[n] = '\0';
 	return n;
 }
@@ -107,6 +107,6 @@ size_t fold_path(const char *path, char *ret)
 void fold_pattern(const char *pattern, char *ret)
 {
 	do
-		*ret++ = lower(*pattern);
+		*ret++ = fold_lower(*pattern);
 	while (*pattern++ != '\0');
 }

@@ -36,7 +36,7 @@ static bool set_has(const struct set *s, size_t i)
 }
 
 /* Count the stars at p. */
-static size_t stars(const char *p)
+static size_t glob_stars(const char *p)
 {
 	return strspn(p, "*");
 }
@@ -49,11 +49,11 @@ static bool is_whole_segment(const char *pattern, size_t i)
 
 /* Translate the pattern. A whole-segment star needs two items, since it must match at least one
  * byte. */
-static void compile(const char *pattern, bool segments, struct glob_items *it)
+static void glob_compile(const char *pattern, bool segments, struct glob_items *it)
 {
 	memset(it, 0, sizeof(*it));
 	for (size_t i = 0; pattern[i] != '\0';) {
-		size_t run = stars(pattern + i);
+		size_t run = glob_stars(pattern + i);
 
 		if (run == 0) {
 			set_add(&it->byte[(unsigned char)pattern[i++]], it->n++);
@@ -84,7 +84,7 @@ static void skip_stars(const struct glob_items *it, struct set *s)
 }
 
 /* Feed one byte to all items at once. A carry moves the bit from one word to the next. */
-static void step(const struct glob_items *it, struct set *s, unsigned char c)
+static void glob_step(const struct glob_items *it, struct set *s, unsigned char c)
 {
 	uint64_t carry = 0, not_slash = c != '/' ? UINT64_MAX : 0;
 
@@ -105,11 +105,11 @@ static bool fits_slowly(const char *pattern, const char *text, size_t n, bool se
 	struct glob_items it;
 	struct set s = { 0 };
 
-	compile(pattern, segments, &it);
+	glob_compile(pattern, segments, &it);
 	set_add(&s, 0);
 	skip_stars(&it, &s);
 	for (size_t i = 0; i < n; i++)
-		step(&it, &s, (unsigned char)text[i]);
+		glob_step(&it, &s, (unsigned char)text[i]);
 	return set_has(&s, it.n);
 }
 
@@ -117,7 +117,7 @@ bool glob_is_slow(const char *pattern)
 {
 	size_t first = strcspn(pattern, "*");
 
-	return strchr(pattern + first + stars(pattern + first), '*') != NULL;
+	return strchr(pattern + first + glob_stars(pattern + first), '*') != NULL;
 }
 
 bool glob_fits(const char *pattern, const char *text, size_t len, bool segments)
@@ -128,7 +128,7 @@ bool glob_fits(const char *pattern, const char *text, size_t len, bool segments)
 		return false;
 	if (front == n)
 		return n == len && memcmp(pattern, text, n) == 0;
-	run = stars(pattern + front);
+	run = glob_stars(pattern + front);
 	back = n - (size_t)(strrchr(pattern, '*') - pattern) - 1;
 	if (len < front + back || memcmp(pattern, text, front) != 0 ||
 	    memcmp(pattern + n - back, text + len - back, back) != 0)

@@ -43,7 +43,7 @@ struct lockfiles_folding {
 	size_t folded_len;
 };
 
-static int unknown(const char *at, struct err *e)
+static int lockfiles_fold_unknown(const char *at, struct err *e)
 {
 	return policy_value_fail(e, at, "", "must have a name and a text, and nothing else");
 }
@@ -56,25 +56,25 @@ static int take_member(struct file *f, struct json_value key, struct json_value 
 
 	if ((to == &f->text && !json_read_is(key, "text")) || v.kind != JSON_READ_TEXT ||
 	    to->len > 0)
-		return unknown(at, e);
+		return lockfiles_fold_unknown(at, e);
 	f->has_text |= to == &f->text;
 	return json_read_text(v, to, e) < 0 ? err_wrap(e, "%.60s", at) : 0;
 }
 
 /* Decode one lockfile. */
-static int decode(struct lockfiles_folding *f, struct json_value v, struct err *e)
+static int lockfiles_fold_decode(struct lockfiles_folding *f, struct json_value v, struct err *e)
 {
 	struct file *x = &f->file;
 	struct json_value key, value;
 	const char *walk = NULL;
 
 	if (v.kind != JSON_READ_OBJECT)
-		return unknown(x->at, e);
+		return lockfiles_fold_unknown(x->at, e);
 	while (json_read_next(v, &walk, &key, &value))
 		if (take_member(x, key, value, x->at, e) < 0)
 			return -1;
 	if (!x->has_text || x->name.len == 0 || memchr(x->name.data, '\0', x->name.len) != NULL)
-		return unknown(x->at, e);
+		return lockfiles_fold_unknown(x->at, e);
 	return package_lockfile_check(buf_text(&x->name), x->text.len, x->at, &f->left, e);
 }
 
@@ -166,7 +166,7 @@ static int next_file(struct lockfiles_folding *f, struct err *e)
 	buf_init(&x->name, NAME_MAX_BYTES);
 	buf_init(&x->text, LOCKFILES_BODY_MAX);
 	f->next = read_file;
-	return decode(f, v, e) < 0 ? -1 : 1;
+	return lockfiles_fold_decode(f, v, e) < 0 ? -1 : 1;
 }
 
 static int find_list(struct lockfiles_folding *f, struct err *e)

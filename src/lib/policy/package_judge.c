@@ -62,8 +62,8 @@ static const char *version_of(const struct package_request *r)
 	return is_of_version(r) ? r->version : NULL;
 }
 
-static bool fits(const struct judge *j, const struct package_patterns *list, bool unknown,
-		 uint32_t *ret)
+static bool package_judge_fits(const struct judge *j, const struct package_patterns *list,
+			       bool unknown, uint32_t *ret)
 {
 	return package_patterns_fit(list, j->r->ecosystem, j->r->name, version_of(j->r), unknown,
 				    ret);
@@ -243,7 +243,7 @@ static bool may_name(const struct judge *j)
 
 	if (!may_deny(j))
 		return false;
-	if (j->layer->allow.given && !fits(j, &j->layer->allow, false, &number))
+	if (j->layer->allow.given && !package_judge_fits(j, &j->layer->allow, false, &number))
 		return REFUSE(j, "allow", "is not in the list of packages that %s allows",
 			      package_reason_who(j->which));
 	return may_own(j);
@@ -408,7 +408,7 @@ static bool may_scripts(const struct judge *j)
 
 	if (j->q->is_in_list || j->layer->scripts == PACKAGES_PASS || code == INSTALL_CODE_NO ||
 	    (!j->r->source && runs_nothing(j->r->ecosystem)) ||
-	    fits(j, &j->layer->scripts_except, false, &number))
+	    package_judge_fits(j, &j->layer->scripts_except, false, &number))
 		return true;
 	if (j->layer->scripts == PACKAGES_ASK)
 		return REFUSE(j, "scripts", "%s; that needs an approval, not possible yet", runs);
@@ -428,7 +428,7 @@ static bool may_size(const struct judge *j)
 
 /* The time from which the age counts, 0: unknown. Authors set the times of Go modules, so the
  * node's own first sight counts, too, unless the layer trusts unknown ages. */
-static uint64_t released(const struct judge *j, bool trusts)
+static uint64_t package_judge_released(const struct judge *j, bool trusts)
 {
 	const struct package_facts *f = j->q->facts;
 	uint64_t seen = j->q->first_seen_ms;
@@ -446,12 +446,13 @@ static bool may_age(const struct judge *j)
 {
 	bool trusts =
 		j->layer->unknown_age || (j->entry != NULL && j->entry->unknown_age[j->which]);
-	uint64_t since = released(j, trusts), now = j->q->now_ms,
+	uint64_t since = package_judge_released(j, trusts), now = j->q->now_ms,
 		 age = since < now ? now - since : 0;
 	char is[PACKAGE_AGE_TEXT_MAX], wants[PACKAGE_AGE_TEXT_MAX];
 	uint32_t number;
 
-	if (j->layer->min_age_ms == 0 || fits(j, &j->layer->min_age_except, false, &number))
+	if (j->layer->min_age_ms == 0 ||
+	    package_judge_fits(j, &j->layer->min_age_except, false, &number))
 		return true;
 	package_reason_age(j->layer->min_age_ms, wants);
 	if (since == 0)

@@ -16,7 +16,8 @@ const char *package_form_behind(enum ecosystem eco, const char *name)
 }
 
 /* Undo Go's escapes: "/github.com/!ab" of the path is "github.com/Ab" of a module. */
-static size_t unescape(enum ecosystem eco, const char *p, size_t n, char *ret, size_t cap)
+static size_t name_forms_unescape(enum ecosystem eco, const char *p, size_t n, char *ret,
+				  size_t cap)
 {
 	size_t len = 0;
 
@@ -47,7 +48,7 @@ const char *package_form_in_front(const struct package_question *q, const struct
 		p = memchr(p + 1, '/', (size_t)(end - p - 1));
 	if (p == NULL || p >= end)
 		return NULL;
-	n = unescape(r->ecosystem, p + 1, (size_t)(end - p - 1), text, sizeof(text));
+	n = name_forms_unescape(r->ecosystem, p + 1, (size_t)(end - p - 1), text, sizeof(text));
 	if (n == 0 || n + 2 + strlen(r->name) > sizeof(text))
 		return "";
 	(void)snprintf(text + n, sizeof(text) - n, "/%s", r->name);

@@ -42,8 +42,8 @@ const char *package_arena_keep(struct policy *p, struct package_arena *a, const 
 /* ---- reading */
 
 /* Replace each `from` by `to`. False: the result has no room. */
-static bool replace(const char *text, size_t n, const char *from, const char *to, char *ret,
-		    size_t cap)
+static bool package_patterns_replace(const char *text, size_t n, const char *from, const char *to,
+				     char *ret, size_t cap)
 {
 	size_t len = 0, nfrom = strlen(from), nto = strlen(to);
 
@@ -88,9 +88,9 @@ static bool normal_with_stars(enum ecosystem eco, const char *text, size_t n,
 
 	if (!choose_star(text, n, star) || memmem(text, n, "**", 2) != NULL)
 		return false;
-	return replace(text, n, "*", star, letters, sizeof(letters)) &&
+	return package_patterns_replace(text, n, "*", star, letters, sizeof(letters)) &&
 	       package_name_normal(eco, letters, strlen(letters), normal) &&
-	       replace(normal, strlen(normal), star, "*", ret, PACKAGE_NAME_MAX);
+	       package_patterns_replace(normal, strlen(normal), star, "*", ret, PACKAGE_NAME_MAX);
 }
 
 /* Find the '@' in front of a version. npm's scoped names begin with an '@' that begins no
@@ -141,7 +141,7 @@ static int compare_names(const struct package_pattern *a, const struct package_p
 	return strcmp(a->name, b->name);
 }
 
-static int compare(const void *one, const void *other)
+static int package_patterns_compare(const void *one, const void *other)
 {
 	const struct package_pattern *a = one, *b = other;
 	int names = compare_names(a, b);
@@ -169,8 +169,9 @@ static void find_parents(struct package_pattern *list, size_t n)
 }
 
 /* Sort one pattern into the three lists by its form. */
-static int add(struct policy *p, struct package_arena *a, const struct package_name *n,
-	       uint32_t number, struct package_patterns *to, struct err *e)
+static int package_patterns_add(struct policy *p, struct package_arena *a,
+				const struct package_name *n, uint32_t number,
+				struct package_patterns *to, struct err *e)
 {
 	const char *star = strchr(n->name, '*');
 	size_t len = strlen(n->name);
@@ -194,12 +195,12 @@ static int add(struct policy *p, struct package_arena *a, const struct package_n
 	return 0;
 }
 
-static void sort(struct package_patterns *s)
+static void package_patterns_sort(struct package_patterns *s)
 {
 	if (s->nexact > 0)
-		qsort(s->exact, s->nexact, sizeof(s->exact[0]), compare);
+		qsort(s->exact, s->nexact, sizeof(s->exact[0]), package_patterns_compare);
 	if (s->nprefixes > 0)
-		qsort(s->prefixes, s->nprefixes, sizeof(s->prefixes[0]), compare);
+		qsort(s->prefixes, s->nprefixes, sizeof(s->prefixes[0]), package_patterns_compare);
 	find_parents(s->prefixes, s->nprefixes);
 }
 
@@ -223,7 +224,7 @@ static int read_item(struct policy *p, struct package_arena *a, const json_t *it
 					 "more than %d patterns with a star that is not at the end "
 					 "of the name, or more than %d with several",
 					 PACKAGE_SLOW_MAX, PACKAGE_STARS_MAX);
-	return add(p, a, &pattern, i, to, e);
+	return package_patterns_add(p, a, &pattern, i, to, e);
 }
 
 int package_patterns_read(struct policy *p, struct package_arena *a, const json_t *v,
@@ -246,7 +247,7 @@ int package_patterns_read(struct policy *p, struct package_arena *a, const json_
 	for (size_t i = 0; i < n; i++)
 		if (read_item(p, a, json_array_get(v, i), at, name, (uint32_t)i, ret, e) < 0)
 			return -1;
-	sort(ret);
+	package_patterns_sort(ret);
 	return 0;
 }
 
@@ -261,7 +262,7 @@ static size_t lower_bound(const struct package_pattern *list, size_t n,
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (compare(&list[mid], key) < 0)
+		if (package_patterns_compare(&list[mid], key) < 0)
 			low = mid + 1;
 		else
 			high = mid;
@@ -284,7 +285,8 @@ static bool find_exact(const struct package_patterns *s, struct package_pattern 
 	if (version != NULL && s->exact[i].version[0] != '\0' && !(version[0] == '\0' && unknown)) {
 		key->version = version;
 		i = lower_bound(s->exact, s->nexact, key);
-		if (version[0] == '\0' || i == s->nexact || compare(&s->exact[i], key) != 0)
+		if (version[0] == '\0' || i == s->nexact ||
+		    package_patterns_compare(&s->exact[i], key) != 0)
 			return false;
 	}
 	*ret = s->exact[i].number;

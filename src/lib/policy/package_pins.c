@@ -20,7 +20,7 @@ struct package_pins_items {
 	size_t n;
 };
 
-static int compare(const struct item *a, const struct item *b)
+static int package_pins_compare(const struct item *a, const struct item *b)
 {
 	int order;
 
@@ -32,7 +32,7 @@ static int compare(const struct item *a, const struct item *b)
 
 static int compare_items(const void *one, const void *other)
 {
-	return compare(one, other);
+	return package_pins_compare(one, other);
 }
 
 /* go.sum has lines for the go.mod of a module alone: "v1.0.0/go.mod". */
@@ -102,14 +102,14 @@ static int add_name(struct package_pins_items *to, const char *key, const json_t
 }
 
 /* Make one pin of items that differ only in their digests. */
-static void group(const struct package_pins_items *from, struct package_pin_table *to)
+static void package_pins_group(const struct package_pins_items *from, struct package_pin_table *to)
 {
 	uint32_t digests = 0;
 
 	for (size_t i = 0; i < from->n; i++) {
 		const struct item *one = &from->list[i];
 
-		if (i == 0 || compare(one, &from->list[i - 1]) != 0)
+		if (i == 0 || package_pins_compare(one, &from->list[i - 1]) != 0)
 			to->pins[to->npins++] = (struct package_pin){ .ecosystem = one->ecosystem,
 								      .name = one->name,
 								      .version = one->version,
@@ -166,7 +166,7 @@ int package_pins_read(struct policy *p, struct package_arena *a, const json_t *v
 	ret->digests = policy_alloc(p, all.n, sizeof(*ret->digests));
 	if (ret->pins == NULL || ret->digests == NULL)
 		return policy_no_memory(e);
-	group(&all, ret);
+	package_pins_group(&all, ret);
 	return 0;
 }
 
@@ -182,7 +182,7 @@ static size_t lower_bound(const struct package_pin_table *t, const struct item *
 					 .name = pin->name,
 					 .version = pin->version };
 
-		if (compare(&at, key) < 0)
+		if (package_pins_compare(&at, key) < 0)
 			low = mid + 1;
 		else
 			high = mid;

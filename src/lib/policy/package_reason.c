@@ -34,7 +34,7 @@ void package_reason_age(uint64_t ms, char ret[PACKAGE_AGE_TEXT_MAX])
 		(void)snprintf(ret, PACKAGE_AGE_TEXT_MAX, "%llu days", (unsigned long long)days);
 }
 
-static const char *dots(const char *text, size_t shown)
+static const char *package_reason_dots(const char *text, size_t shown)
 {
 	return strlen(text) > shown ? "..." : "";
 }
@@ -51,9 +51,10 @@ static void write_package(const struct package_request *r, char *ret, size_t cap
 		(void)snprintf(ret, cap, "this %s request", ecosystem_name(r->ecosystem));
 		return;
 	}
-	(void)snprintf(ret, cap, "%.*s%s%s%.*s%s", NAME_SHOWN, name, dots(name, NAME_SHOWN),
-		       versioned ? " " : "", VERSION_SHOWN, versioned ? r->version : "",
-		       versioned ? dots(r->version, VERSION_SHOWN) : "");
+	(void)snprintf(ret, cap, "%.*s%s%s%.*s%s", NAME_SHOWN, name,
+		       package_reason_dots(name, NAME_SHOWN), versioned ? " " : "", VERSION_SHOWN,
+		       versioned ? r->version : "",
+		       versioned ? package_reason_dots(r->version, VERSION_SHOWN) : "");
 }
 
 /* Names come from cells. A control byte must not reach a status line. */

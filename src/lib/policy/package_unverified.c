@@ -19,7 +19,8 @@ static bool is_usual(const struct package_question *q)
 }
 
 /* The registry's entry counts first, then the layer, then the ecosystem. */
-static bool may(const struct packages_policy *p, size_t layer, const struct package_question *q)
+static bool package_unverified_may(const struct packages_policy *p, size_t layer,
+				   const struct package_question *q)
 {
 	enum packages_unverified says = UNVERIFIED_USUAL;
 
@@ -34,7 +35,7 @@ bool package_judge_unverified(const struct packages_policy *p, const struct pack
 			      struct package_answer *ret)
 {
 	for (size_t i = 0; p != NULL && i < POLICY_LAYERS; i++) {
-		if (!p->layers[i].given || may(p, i, q))
+		if (!p->layers[i].given || package_unverified_may(p, i, q))
 			continue;
 		package_reason_set(ret, q, (enum policy_layer)i, "unverified",
 				   "has no checksum to verify it by, %s wants one",

@@ -401,7 +401,8 @@ static bool begins_like(const char *path, const char *prefix)
 }
 
 /* Rate a registry: the length of its path prefix, 0 for a host of files, -1 if it does not fit. */
-static int rank(const struct package_registry *r, const char *host, uint16_t port, const char *path)
+static int packages_registry_rank(const struct package_registry *r, const char *host, uint16_t port,
+				  const char *path)
 {
 	if (fits_host(&r->host, host, port) && (path == NULL || begins_like(path, r->path)))
 		return (int)strlen(r->path);
@@ -424,7 +425,7 @@ static const struct packages_entry *find_best(const struct packages_entry *list,
 	int best_rank = -1;
 
 	for (size_t i = 0; i < n; i++) {
-		int one = rank(&list[i].registry, host, port, path);
+		int one = packages_registry_rank(&list[i].registry, host, port, path);
 
 		if (one <= best_rank ||
 		    (known != NULL && known->registry.ecosystem != list[i].registry.ecosystem))
@@ -481,7 +482,7 @@ const struct package_registry *packages_registry(const struct packages_policy *p
 }
 
 /* The prefix without its final slash. -1: the path is not below it. */
-static int behind(const char *path, const char *prefix)
+static int packages_registry_behind(const char *path, const char *prefix)
 {
 	return strncmp(path, prefix, strlen(prefix)) == 0 ? (int)strlen(prefix) - 1 : -1;
 }
@@ -493,14 +494,16 @@ int packages_registry_prefix(const struct package_registry *r, const char *host,
 
 	*ret_known = true;
 	if (known != NULL)
-		return behind(path, known);
+		return packages_registry_behind(path, known);
 	if (fits_host(&r->host, host, port) && begins_like(path, r->path))
-		return behind(path, r->path);
+		return packages_registry_behind(path, r->path);
 	for (size_t i = 0; i < r->nfiles; i++) {
 		if (!fits_host(&r->files[i], host, port))
 			continue;
 		*ret_known = false;
-		return behind(path, r->path) < 0 ? 0 : behind(path, r->path);
+		return packages_registry_behind(path, r->path) < 0
+			       ? 0
+			       : packages_registry_behind(path, r->path);
 	}
 	return -1;
 }

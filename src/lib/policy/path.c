@@ -20,7 +20,7 @@ struct path_out {
 	size_t n, cap;
 };
 
-static void put(struct path_out *o, char c)
+static void path_put(struct path_out *o, char c)
 {
 	if (o->n < o->cap)
 		o->p[o->n] = c;
@@ -31,9 +31,9 @@ static void put_escaped(struct path_out *o, unsigned char c)
 {
 	static const char digits[] = "0123456789ABCDEF";
 
-	put(o, '%');
-	put(o, digits[c >> 4]);
-	put(o, digits[c & 15]);
+	path_put(o, '%');
+	path_put(o, digits[c >> 4]);
+	path_put(o, digits[c & 15]);
 }
 
 static bool is_unreserved(unsigned char c)
@@ -113,7 +113,7 @@ static const char *normal_escapes(struct http1_span raw, struct path_out *o)
 			return "a malformed escape in the path";
 		bad = escaped ? bad_escaped(before, b) : bad_raw(b);
 		if (escaped ? is_plain(b) : !needs_escape(b))
-			put(o, (char)b);
+			path_put(o, (char)b);
 		else
 			put_escaped(o, b);
 		before = escaped ? b : 0;
@@ -215,7 +215,7 @@ static bool hides_dots(struct http1_span s)
 	return others == 0 && (dots == 1 || dots == 2);
 }
 
-static int refuse(const char **ret_why, const char *why)
+static int path_refuse(const char **ret_why, const char *why)
 {
 	*ret_why = why;
 	return -1;
@@ -227,18 +227,18 @@ int path_normal(struct http1_span raw, char *ret, size_t cap, const char **ret_w
 	const char *bad;
 
 	if (raw.n == 0 || raw.p[0] != '/')
-		return refuse(ret_why, "a path that does not begin with a slash");
+		return path_refuse(ret_why, "a path that does not begin with a slash");
 	bad = normal_escapes(raw, &o);
 	if (bad != NULL)
-		return refuse(ret_why, bad);
+		return path_refuse(ret_why, bad);
 	if (o.n >= cap || o.n > INT_MAX)
-		return refuse(ret_why, "a path that is too long");
+		return path_refuse(ret_why, "a path that is too long");
 	bad = resolve_dots(ret, &o.n);
 	if (bad != NULL)
-		return refuse(ret_why, bad);
+		return path_refuse(ret_why, bad);
 	ret[o.n] = '\0';
 	if (hides_dots((struct http1_span){ ret, o.n }))
-		return refuse(ret_why, "'.' or '..' hidden in the path");
+		return path_refuse(ret_why, "'.' or '..' hidden in the path");
 	return (int)o.n;
 }
 
@@ -252,16 +252,16 @@ int path_normal_query(struct http1_span raw, char *ret, size_t cap, const char *
 		unsigned char b = (unsigned char)c;
 
 		if (c < 0)
-			return refuse(ret_why, "a malformed escape in the query");
+			return path_refuse(ret_why, "a malformed escape in the query");
 		if (escaped ? b == '\0' : b <= ' ' || b >= 0x7f || b == '#')
-			return refuse(ret_why, "a byte in the query that is not allowed");
+			return path_refuse(ret_why, "a byte in the query that is not allowed");
 		if (escaped ? is_unreserved(b) : !needs_escape(b) && b != '\\')
-			put(&o, (char)b);
+			path_put(&o, (char)b);
 		else
 			put_escaped(&o, b);
 	}
 	if (o.n >= cap || o.n > INT_MAX)
-		return refuse(ret_why, "a query that is too long");
+		return path_refuse(ret_why, "a query that is too long");
 	ret[o.n] = '\0';
 	return (int)o.n;
 }

@@ -25,25 +25,25 @@ struct policy_memo *policy_memo_new(void)
 }
 
 /* Wipe and free a text, which may hold the password of a proxy. */
-static void drop(char *text)
+static void policy_memo_drop(char *text)
 {
 	if (text != NULL)
 		explicit_bzero(text, strlen(text));
 	free(text);
 }
 
-static void forget(struct policy_memo_entry *at)
+static void policy_memo_forget(struct policy_memo_entry *at)
 {
 	for (size_t i = 0; i < POLICY_LAYERS; i++)
-		drop(at->layers[i]);
-	drop(at->merged);
+		policy_memo_drop(at->layers[i]);
+	policy_memo_drop(at->merged);
 	*at = (struct policy_memo_entry){ 0 };
 }
 
 void policy_memo_free(struct policy_memo *m)
 {
 	for (size_t i = 0; m != NULL && i < KEPT; i++)
-		forget(&m->kept[i]);
+		policy_memo_forget(&m->kept[i]);
 	free(m);
 }
 
@@ -54,8 +54,8 @@ static bool is_same(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-static const struct policy_memo_entry *find(const struct policy_memo *m,
-					    const char *const layers[POLICY_LAYERS])
+static const struct policy_memo_entry *policy_memo_find(const struct policy_memo *m,
+							const char *const layers[POLICY_LAYERS])
 {
 	for (size_t k = 0; k < KEPT; k++) {
 		const struct policy_memo_entry *at = &m->kept[k];
@@ -70,26 +70,27 @@ static const struct policy_memo_entry *find(const struct policy_memo *m,
 	return NULL;
 }
 
-static void keep(struct policy_memo *m, const char *const layers[POLICY_LAYERS], const char *merged)
+static void policy_memo_keep(struct policy_memo *m, const char *const layers[POLICY_LAYERS],
+			     const char *merged)
 {
 	struct policy_memo_entry *at = &m->kept[m->next];
 	bool whole = true;
 
-	forget(at);
+	policy_memo_forget(at);
 	for (size_t i = 0; i < POLICY_LAYERS; i++) {
 		at->layers[i] = layers[i] == NULL ? NULL : strdup(layers[i]);
 		whole &= (layers[i] == NULL) == (at->layers[i] == NULL);
 	}
 	at->merged = strdup(merged);
 	if (!whole || at->merged == NULL)
-		forget(at); /* out of memory: do not keep half an entry */
+		policy_memo_forget(at); /* out of memory: do not keep half an entry */
 	m->next = (m->next + 1) % KEPT;
 }
 
 int policy_memo_merge(struct policy_memo *m, const char *const layers[POLICY_LAYERS], char **ret,
 		      struct err *e)
 {
-	const struct policy_memo_entry *at = find(m, layers);
+	const struct policy_memo_entry *at = policy_memo_find(m, layers);
 
 	if (at != NULL) {
 		*ret = strdup(at->merged);
@@ -98,7 +99,7 @@ int policy_memo_merge(struct policy_memo *m, const char *const layers[POLICY_LAY
 	m->merges++;
 	if (policy_merge(layers, ret, e) < 0)
 		return -1;
-	keep(m, layers, *ret);
+	policy_memo_keep(m, layers, *ret);
 	return 0;
 }
 

@@ -196,7 +196,7 @@ static int read_layer(json_t *root, const char *text, enum policy_layer layer, s
 }
 
 /* Write the text before the check: reading removes the packages member. */
-static int finish(json_t *root, char **ret, struct err *e)
+static int policy_merge_finish(json_t *root, char **ret, struct err *e)
 {
 	OWN_MEM char *text = json_dumps(root, JSON_COMPACT);
 
@@ -225,5 +225,5 @@ int policy_merge(const char *const layers[POLICY_LAYERS], char **ret, struct err
 		if (read_layer(root, layers[i], (enum policy_layer)i, e) < 0)
 			return -1;
 	}
-	return finish(root, ret, e);
+	return policy_merge_finish(root, ret, e);
 }

@@ -35,7 +35,7 @@ static int read_address(struct policy *p, const char *text, struct err *e)
 	return 0;
 }
 
-static int refuse(enum policy_layer layer, struct err *e)
+static int policy_proxy_refuse(enum policy_layer layer, struct err *e)
 {
 	return err_set(e, ERR_DENIED, "proxy: the %s's policy does not allow it",
 		       policy_layer_names[layer]);
@@ -52,7 +52,7 @@ static int check_rules(const struct policy *p, const struct policy_target *to,
 	while ((r = policy_list_next(&w)) != NULL && r->layer < layer) {
 		if (policy_match_of(r)->inspects)
 			continue;
-		return r->allow ? 0 : refuse(r->layer, e);
+		return r->allow ? 0 : policy_proxy_refuse(r->layer, e);
 	}
 	return 0;
 }
@@ -73,7 +73,7 @@ static int check_above(const struct policy *p, enum policy_layer layer, struct e
 		policy_list_walk(&p->ceilings[i], &to, false, &w);
 		r = policy_list_next(&w);
 		if (r == NULL || !r->allow || policy_match_of(r)->inspects)
-			return refuse((enum policy_layer)i, e);
+			return policy_proxy_refuse((enum policy_layer)i, e);
 	}
 	return check_rules(p, &to, layer, e);
 }

@@ -85,7 +85,7 @@ static bool fits_path(const struct policy_match *m, struct policy_seen *s)
 /* ---- work */
 
 /* Count work. False: it is too much, decide against the request. */
-static bool spend(struct policy_seen *s, size_t n)
+static bool policy_request_spend(struct policy_seen *s, size_t n)
 {
 	s->work += n;
 	if (s->work <= POLICY_WORK_MAX)
@@ -236,7 +236,7 @@ static bool fits_items(const struct policy_wanted *w, const struct policy_items 
 {
 	size_t exact = 0;
 
-	if (!spend(s, 1 + items->n / 16))
+	if (!policy_request_spend(s, 1 + items->n / 16))
 		return !w->allow;
 	for (size_t i = 0; i < items->n; i++) {
 		const struct policy_item *one = &items->at[i];
@@ -247,7 +247,8 @@ static bool fits_items(const struct policy_wanted *w, const struct policy_items 
 		exact += strcmp(one->name, w->name) == 0;
 		/* A value that cannot be compared counts against the request. */
 		if (one->value == NULL ||
-		    !spend(s, w->glob != NULL ? glob_work(w->glob, one->n) : w->nwords))
+		    !policy_request_spend(s,
+					  w->glob != NULL ? glob_work(w->glob, one->n) : w->nwords))
 			return !w->allow;
 		fits = w->glob != NULL ? glob_fits(w->glob, one->value, one->n, false)
 				       : fits_words(w, one->value);
@@ -337,7 +338,7 @@ static bool fits_value(const struct policy_match *m, const char *glob, const str
 	const char *p = h->value.n > 0 ? h->value.p : "", *end = p + h->value.n;
 	bool whole, any = false, all = true;
 
-	if (!spend(s, glob_work(glob, h->value.n)))
+	if (!policy_request_spend(s, glob_work(glob, h->value.n)))
 		return !m->allow;
 	whole = glob_fits(glob, p, h->value.n, false);
 	if (strchr(glob, ',') != NULL || memchr(p, ',', h->value.n) == NULL ||
@@ -354,7 +355,7 @@ static bool fits_value(const struct policy_match *m, const char *glob, const str
 		if (stop > p) {
 			bool fits;
 
-			if (!spend(s, glob_work(glob, (size_t)(stop - p))))
+			if (!policy_request_spend(s, glob_work(glob, (size_t)(stop - p))))
 				return !m->allow;
 			fits = glob_fits(glob, p, (size_t)(stop - p), false);
 			any |= fits;
@@ -373,7 +374,7 @@ static bool fits_header(const struct policy_match *m, const struct policy_pair *
 	const struct policy_request *q = s->request;
 	size_t exact = 0;
 
-	if (!spend(s, 1 + q->nheaders / 8))
+	if (!policy_request_spend(s, 1 + q->nheaders / 8))
 		return !m->allow;
 	for (size_t i = 0; i < q->nheaders; i++) {
 		const struct http1_header *h = &q->headers[i];

@@ -21,9 +21,9 @@ static bool fits_host(const struct policy_match *m, const char *host)
 
 /* Find the first rule that concerns the address, or allows the name for all requests. NULL: none.
  * *low: the lowest layer that allows something there. */
-static const struct policy_rule *find(const struct policy_list *list,
-				      const struct policy_target *to, const struct ip *ip,
-				      enum policy_layer *low)
+static const struct policy_rule *policy_resolved_find(const struct policy_list *list,
+						      const struct policy_target *to,
+						      const struct ip *ip, enum policy_layer *low)
 {
 	for (size_t i = 0; i < list->n; i++) {
 		const struct policy_match *m = list->matches[i];
@@ -46,7 +46,7 @@ bool policy_resolved(const struct policy *p, const struct policy_target *to, con
 		     const struct policy_rule **ret_rule)
 {
 	enum policy_layer low = POLICY_NODE, ignored = POLICY_NODE;
-	const struct policy_rule *r = find(&p->list, to, ip, &low);
+	const struct policy_rule *r = policy_resolved_find(&p->list, to, ip, &low);
 	const struct packages_entry *entry = packages_rules_open(p, to, NULL, false);
 
 	*ret_rule = r;
@@ -57,7 +57,7 @@ bool policy_resolved(const struct policy *p, const struct policy_target *to, con
 	if (r == NULL && p->allow && p->allow_layer > low)
 		low = p->allow_layer;
 	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)low; i++) {
-		r = find(&p->ceilings[i], to, ip, &ignored);
+		r = policy_resolved_find(&p->ceilings[i], to, ip, &ignored);
 		if (r == NULL || r->allow)
 			continue;
 		*ret_rule = r;

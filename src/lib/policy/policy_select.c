@@ -15,7 +15,7 @@
 #define DOCUMENT_DEPTH_MAX (2 * POLICY_SELECT_DEPTH_MAX) /* jansson has read it before */
 
 /* Make the document that extends a preset or a list of them. Take the list over. */
-static json_t *extend(json_t *list)
+static json_t *policy_select_extend(json_t *list)
 {
 	return json_pack("{s:i, s:o}", "version", 1, "extends", list);
 }
@@ -24,7 +24,7 @@ static json_t *extend(json_t *list)
 static json_t *document_of(json_t *value, struct err *e)
 {
 	if (json_is_string(value))
-		return extend(json_pack("[O]", value));
+		return policy_select_extend(json_pack("[O]", value));
 	if (json_is_object(value)) {
 		json_t *names = json_object_get(value, "extends");
 
@@ -45,7 +45,7 @@ static json_t *document_of(json_t *value, struct err *e)
 			(void)err_set(e, ERR_INVALID, "must be a list of names of presets");
 			return NULL;
 		}
-	return extend(json_incref(value));
+	return policy_select_extend(json_incref(value));
 }
 
 /* Put the alarms first, where policy_alarms_of() looks for them. Take the document over. */
@@ -66,7 +66,8 @@ static json_t *alarms_first(json_t *document)
 
 /* Check and write the document. Take it over. The parsed document is checked, so it is not parsed
  * again. */
-static int finish(json_t *document, enum policy_layer layer, char **ret, struct err *e)
+static int policy_select_finish(json_t *document, enum policy_layer layer, char **ret,
+				struct err *e)
 {
 	struct policy *p = NULL;
 	int read = policy_read_json(document, layer, &p, e);
@@ -157,7 +158,7 @@ static int read_value(json_t *value, bool long_one, enum policy_layer layer, cha
 		json_decref(document);
 		return -1;
 	}
-	return document == NULL ? -1 : finish(document, layer, ret, e);
+	return document == NULL ? -1 : policy_select_finish(document, layer, ret, e);
 }
 
 int policy_select_value(json_t *value, enum policy_layer layer, char **ret, struct err *e)
@@ -206,7 +207,7 @@ int policy_select_presets(const char *words, char **ret, struct err *e)
 	}
 	document = document_of(list, e);
 	json_decref(list);
-	return document == NULL ? -1 : finish(document, POLICY_SESSION, ret, e);
+	return document == NULL ? -1 : policy_select_finish(document, POLICY_SESSION, ret, e);
 }
 
 /* The members of a document that tell its name. */
@@ -285,7 +286,8 @@ void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX])
 
 int policy_select_denied(const char *document, char **ret, struct err *e)
 {
-	json_t *deny = extend(json_pack("[s]", "deny")), *root = json_loads(document, 0, NULL);
+	json_t *deny = policy_select_extend(json_pack("[s]", "deny")),
+	       *root = json_loads(document, 0, NULL);
 	json_t *alarms = json_object_get(root, "alarms");
 
 	*ret = NULL;
@@ -295,7 +297,7 @@ int policy_select_denied(const char *document, char **ret, struct err *e)
 	}
 	json_decref(root);
 	return deny == NULL ? err_set(e, ERR_SYSTEM, "policy: out of memory")
-			    : finish(deny, POLICY_SESSION, ret, e);
+			    : policy_select_finish(deny, POLICY_SESSION, ret, e);
 }
 
 /* Replace the values of headers that the node or the tenant set, since one may be a key. all: those

@@ -20,7 +20,7 @@ static int fault_status_of(int code)
 }
 
 static void PRINTF(4, 0)
-	fill(struct mcp_fault *f, int status, int code, const char *fmt, va_list args)
+	mcp_request_fill(struct mcp_fault *f, int status, int code, const char *fmt, va_list args)
 {
 	*f = (struct mcp_fault){ .status = status, .code = code };
 	(void)vsnprintf(f->message, sizeof(f->message), fmt, args);
@@ -31,7 +31,7 @@ int mcp_fault_set(struct mcp_fault *f, enum mcp_code code, const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	fill(f, fault_status_of((int)code), (int)code, fmt, args);
+	mcp_request_fill(f, fault_status_of((int)code), (int)code, fmt, args);
 	va_end(args);
 	return -1;
 }
@@ -41,7 +41,7 @@ int mcp_fault_http(struct mcp_fault *f, int status, int code, const char *fmt, .
 	va_list args;
 
 	va_start(args, fmt);
-	fill(f, status, code, fmt, args);
+	mcp_request_fill(f, status, code, fmt, args);
 	va_end(args);
 	return -1;
 }
