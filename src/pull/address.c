@@ -8,6 +8,7 @@
 #include "lib/base/str.h"
 #include "lib/http/http1.h"
 
+/* Return -1. Texts of a registry are never part of the message. */
 static int address_bad(struct err *e, const char *why)
 {
 	return err_set(e, ERR_INVALID, "address of the registry or of a redirect: %s", why);
@@ -30,6 +31,7 @@ static int address_read_host(const char *p, size_t n, char ret[HOST_MAX])
 	return 0;
 }
 
+/* Digits only, from 1 to 65535. */
 static int address_read_port(const char *p, size_t n, uint16_t *ret)
 {
 	unsigned port = 0;
@@ -62,6 +64,8 @@ static int address_read_authority(const char *p, size_t n, struct address *a)
 	return address_read_host(p, host, a->host);
 }
 
+/* The fragment is cut off, since requests carry none. Characters that HTTP does not allow in a
+ * target are refused, so no address can add a header to a request. */
 static int address_set_target(struct address *a, const char *p, size_t n, struct err *e)
 {
 	const char *end = n == 0 ? NULL : memchr(p, '#', n);
@@ -80,6 +84,7 @@ static int address_set_target(struct address *a, const char *p, size_t n, struct
 	return 0;
 }
 
+/* By name or number, without a lookup. on_connected() in get.c compares the real address. */
 bool address_is_loopback(const struct address *a)
 {
 	struct ip ip;
@@ -126,6 +131,8 @@ int address_read(const char *url, size_t n, struct address *ret, struct err *e)
 	return 0;
 }
 
+/* A redirect without a scheme keeps the one of `from`. Relative paths that do not begin with '/'
+ * are refused. An https address may lead to plain http on loopback only. */
 int address_follow(const struct address *from, const char *location, size_t n, struct address *ret,
 		   struct err *e)
 {
@@ -145,6 +152,7 @@ int address_follow(const struct address *from, const char *location, size_t n, s
 	return 0;
 }
 
+/* No scheme is written in a reference, so loopback registries are asked by plain http. */
 int address_of_registry(const char *registry, struct address *ret, struct err *e)
 {
 	struct address a = { .target = "/" };
@@ -174,6 +182,7 @@ void address_name(const struct address *a, char ret[ADDRESS_NAME_MAX])
 			       (unsigned)a->port);
 }
 
+/* An item that cannot be read fits nothing. */
 bool address_is_listed(const struct address *a, const char *list)
 {
 	for (const char *p = list + strspn(list, ", "); *p != '\0'; p += strspn(p, ", ")) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* The rest of a header's value. Each function below takes its part from the front. */
 struct challenge_text {
 	const char *p;
 	size_t n;
@@ -54,6 +55,7 @@ static int challenge_take_quoted(struct challenge_text *t, char *ret, size_t cap
 	return 0;
 }
 
+/* A token or a quoted string, with a NUL behind it. */
 static int challenge_take_value(struct challenge_text *t, char *ret, size_t cap)
 {
 	struct http1_span s;
@@ -96,6 +98,7 @@ static int challenge_take_parameter(struct challenge_text *t, struct challenge *
 		to = c->scope, cap = sizeof(c->scope);
 	if (to == NULL)
 		return 1;
+	/* A parameter that comes twice makes the challenge ambiguous. */
 	if (to[0] != '\0' || strlen(value) >= cap)
 		return -1;
 	memcpy(to, value, strlen(value) + 1);
@@ -109,6 +112,7 @@ static enum challenge_kind challenge_kind_of(struct http1_span scheme)
 	return http1_span_is_nocase(scheme, "basic") ? CHALLENGE_BASIC : CHALLENGE_NONE;
 }
 
+/* Kinds are ordered by preference. Bearer without a realm names no token server. */
 static bool challenge_is_better(const struct challenge *c, const struct challenge *than)
 {
 	if (c->kind == CHALLENGE_BEARER && c->realm[0] == '\0')
@@ -116,6 +120,8 @@ static bool challenge_is_better(const struct challenge *c, const struct challeng
 	return c->kind > than->kind;
 }
 
+/* One header may have several challenges. A malformed parameter ends the reading, and the
+ * challenges before it count. */
 static void challenge_read_value(struct http1_span value, struct challenge *ret)
 {
 	struct challenge_text t = { value.p, value.n };

@@ -46,6 +46,7 @@ static void fetch_too_long(struct fetch *f)
 			      (unsigned long long)f->max);
 }
 
+/* Seconds only. 0 for a date or without the header, and fetch_try_again() picks the pause. */
 static uint64_t fetch_retry_after_ms(const struct http1_response *r)
 {
 	struct http1_span value;
@@ -77,6 +78,8 @@ static bool fetch_begins_at(const struct http1_response *r, uint64_t from)
 	return i > 6 && i < value.n && value.p[i] == '-' && at == from;
 }
 
+/* A 200 to a range request sends the whole object again: `skip` leaves the known part out. Length
+ * and encoding are checked before any byte is passed on. */
 static void fetch_judge_object(struct fetch *f, const struct http1_response *r)
 {
 	uint64_t left = f->size == UINT64_MAX ? UINT64_MAX : f->size - f->done;
@@ -110,6 +113,7 @@ static void fetch_judge_object(struct fetch *f, const struct http1_response *r)
 	}
 }
 
+/* A token server may not redirect: its request may carry the password. */
 static void fetch_judge_redirect(struct fetch *f, const struct http1_response *r)
 {
 	struct http1_span to;
@@ -138,6 +142,7 @@ static void fetch_judge_challenge(struct fetch *f, const struct http1_response *
 		f->next = FETCH_LOGIN;
 }
 
+/* 429 and 5xx are worth another attempt. All others end the fetch. */
 static void fetch_judge_failure(struct fetch *f, const struct http1_response *r)
 {
 	bool limited = r->status == 429;
@@ -192,6 +197,7 @@ static bool fetch_on_head(struct get *g, const struct http1_response *r)
 		fetch_judge_redirect(f, r);
 	else
 		fetch_judge_failure(f, r);
+	/* An error's body is read for the registry's word. Other unused bodies are not. */
 	return f->next == FETCH_DONE ? f->failed.code == ERR_NONE
 				     : f->next == FETCH_FAIL && f->failed.code != ERR_INVALID;
 }
@@ -214,6 +220,7 @@ static void fetch_end(struct fetch *f, const struct err *e)
 	completion_end(&f->end, e);
 }
 
+/* on_done() may free f. */
 static void on_completed(struct completion *c, const struct err *e)
 {
 	struct fetch *f = c->arg;
@@ -238,6 +245,7 @@ void fetch_release(struct fetch *f)
 
 /* ---- bytes of the object */
 
+/* The reader took bytes, so the transfer continues. */
 static void on_sink(struct loop_fd *s, uint32_t events)
 {
 	struct fetch *f = s->arg;
@@ -263,6 +271,7 @@ static size_t fetch_write_out(struct fetch *f, const uint8_t *data, size_t n)
 	return wrote < 0 ? 0 : (size_t)wrote;
 }
 
+/* SIZE_MAX: `failed` says why. */
 static size_t fetch_keep(struct fetch *f, const uint8_t *data, size_t n)
 {
 	if (f->fd >= 0)
@@ -270,6 +279,8 @@ static size_t fetch_keep(struct fetch *f, const uint8_t *data, size_t n)
 	return buf_add(&f->body, data, n, &f->failed) < 0 ? SIZE_MAX : n;
 }
 
+/* Return how many bytes were used, with the skipped ones. The hash covers exactly the bytes that
+ * were kept. */
 static size_t fetch_take_object(struct fetch *f, const uint8_t *data, size_t n)
 {
 	uint64_t limit = f->size != UINT64_MAX ? f->size : f->max;
@@ -307,12 +318,15 @@ static size_t on_data(struct get *g, const uint8_t *data, size_t n)
 	taken = fetch_take_object(f, data, n);
 	if (taken != SIZE_MAX)
 		return taken;
+	/* The get must not be cancelled inside of its callback, so on_wait() does it. */
 	loop_timer_set(f->means->loop, &f->wait, loop_now_ns(f->means->loop));
 	return n;
 }
 
 /* ---- the next request */
 
+/* All requests of a fetch go through here. login_header() gives no credentials to other origins
+ * than the registry's. */
 static void fetch_send_request(struct fetch *f, const char *authorization,
 			       const struct get_post *post)
 {
@@ -354,6 +368,7 @@ static void fetch_ask_aws(struct fetch *f)
 	fetch_send_request(f, ask.authorization, &ask.post);
 }
 
+/* fetch_judge_challenge() let it pass. logged_in stops a second answer in a row. */
 static void fetch_answer_challenge(struct fetch *f)
 {
 	char *header = NULL;
@@ -383,6 +398,7 @@ static void fetch_answer_challenge(struct fetch *f)
 	free(header);
 }
 
+/* The attempt begins again with the new header. */
 static void fetch_take_token(struct fetch *f)
 {
 	struct err e;
@@ -397,6 +413,7 @@ static void fetch_take_token(struct fetch *f)
 		fetch_begin_attempt(f);
 }
 
+/* The whole body has come. Size and digest decide if it is the object. */
 static void fetch_check_object(struct fetch *f)
 {
 	uint8_t got[SHA256_SIZE];
@@ -441,6 +458,7 @@ static void on_wait(struct loop_timer *t)
 	fetch_end(f, &f->failed);
 }
 
+/* End with the registry's own word, if its body had one. */
 static void fetch_take_failure(struct fetch *f)
 {
 	if (f->text.len > 0)
@@ -466,6 +484,8 @@ static void fetch_request_failed(struct fetch *f, const struct err *e)
 		fetch_end(f, &f->failed);
 }
 
+/* A request has ended. Faults found in the body come first, then failures of the connection, then
+ * the step that the head has chosen. */
 static void on_get_end(struct get *g, const struct err *e)
 {
 	struct fetch *f = g->arg;

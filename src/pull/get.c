@@ -21,10 +21,13 @@
 
 #define HEAD_MAX ((size_t)64 * 1024)
 
+/* get.state. The states follow each other in this order, and OVER may follow any of them. IDLE is
+ * that of a zeroed structure. */
 enum { IDLE, CONNECTING, HANDSHAKE, SENDING, HEAD, BODY, OVER };
 
 /* ---- the end */
 
+/* Free everything but the completion, which reports the end. May be called again. */
 static void get_release(struct get *g)
 {
 	struct loop *l = g->means->loop;
@@ -73,6 +76,8 @@ static void on_completed(struct completion *c, const struct err *e)
 	g->on_end(g, e);
 }
 
+/* EPROTO: the server broke HTTP, and another attempt is useless. Other numbers are failures of the
+ * connection. */
 static void get_fail(struct get *g, int sys, const char *what)
 {
 	char name[ADDRESS_NAME_MAX];
@@ -112,6 +117,7 @@ static ssize_t get_fill(struct get *g)
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 
+/* True when the whole request is sent. Then the head of the answer is read. */
 static bool get_send_out(struct get *g)
 {
 	while (g->out.len > 0) {
@@ -131,6 +137,7 @@ static bool get_send_out(struct get *g)
 	return true;
 }
 
+/* Wait for one direction only. With TLS the library chooses it. */
 static void get_arm(struct get *g)
 {
 	uint32_t events = EPOLLIN;
@@ -146,6 +153,7 @@ static void get_arm(struct get *g)
 
 /* ---- steps: true if there is more to do at once */
 
+/* Plain connections pass through at once. */
 static bool get_handshake(struct get *g)
 {
 	char name[ADDRESS_NAME_MAX];
@@ -165,6 +173,8 @@ static bool get_handshake(struct get *g)
 	return false;
 }
 
+/* From here on the patience timer measures the speed, in windows of patience_ms. on_head() decides
+ * if the body is read. */
 static void get_begin_body(struct get *g)
 {
 	g->state = BODY;
@@ -203,6 +213,7 @@ static bool get_take_head(struct get *g, size_t len)
 	return g->state != OVER;
 }
 
+/* Informational answers (1xx) are passed over, and the loop of steps reads the next head. */
 static bool get_read_head(struct get *g)
 {
 	int n = g->in.len == 0
@@ -262,6 +273,7 @@ static bool get_decode_chunks(struct get *g)
 	return true;
 }
 
+/* As above, without chunks. A body without a length ends with the connection. */
 static bool get_decode_plain(struct get *g)
 {
 	bool bounded = g->answer.framing == HTTP1_LENGTH;
@@ -281,6 +293,7 @@ static bool get_decode_plain(struct get *g)
 	return true;
 }
 
+/* Bytes read together with the head come first. More are read only when `in` is used up. */
 static bool get_read_body(struct get *g)
 {
 	ssize_t got;
@@ -344,6 +357,8 @@ void get_resume(struct get *g)
 
 /* ---- time */
 
+/* Before the body the whole wait is bounded. In the body at least GET_SLOW_BYTES have to come in
+ * each window, unless the receiver holds the transfer up. */
 static void on_patience(struct loop_timer *t)
 {
 	struct get *g = t->arg;
@@ -362,6 +377,8 @@ static void on_patience(struct loop_timer *t)
 
 /* ---- the beginning */
 
+/* outbound.h calls it once. The policy has judged the address before the connection. Plain http is
+ * checked here again, because localhost may resolve to any address. */
 static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
 {
 	struct get *g = o->arg;
@@ -400,6 +417,8 @@ static void get_write_post_headers(struct http1_write *w, const struct get_post 
 	http1_write_number(w, "Content-Length", strlen(p->body));
 }
 
+/* No compression is accepted, as digests are those of the stored bytes. The connection serves one
+ * request. */
 static int get_write_request(struct get *g, const struct get_request *r, struct err *e)
 {
 	char name[ADDRESS_NAME_MAX], range[40];

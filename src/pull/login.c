@@ -14,6 +14,7 @@
 #include "lib/oci/oci_ref.h"
 #include "pull/registry_json.h"
 
+/* Headers and tokens are secrets, so no freed memory keeps them. NULL is allowed. */
 static void login_wipe(char *text)
 {
 	if (text != NULL)
@@ -73,6 +74,7 @@ int login_basic(struct login *l, struct err *e)
 	return l->header == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
 }
 
+/* Append to the query. -1: the target is full. */
 static int login_add_parameter(struct address *a, const char *name, const char *value)
 {
 	size_t at = strlen(a->target);
@@ -94,6 +96,8 @@ int login_token_address(const struct login *l, const struct challenge *c, struct
 	*ret_header = NULL;
 	if (address_read(c->realm, strlen(c->realm), ret, e) < 0)
 		return err_wrap(e, "token server");
+	/* A challenge may leave the scope out. Then the token is asked for this repository, to read
+	 * only. */
 	(void)snprintf(scope, sizeof(scope), "repository:%.400s:pull", l->repository);
 	if ((c->service[0] != '\0' && login_add_parameter(ret, "service", c->service) < 0) ||
 	    login_add_parameter(ret, "scope", c->scope[0] != '\0' ? c->scope : scope) < 0)
@@ -104,6 +108,7 @@ int login_token_address(const struct login *l, const struct challenge *c, struct
 	return *ret_header == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
 }
 
+/* A former header is dropped if the answer has no token: it was refused before. */
 int login_token(struct login *l, const char *text, size_t len, struct err *e)
 {
 	char *token = registry_json_token(text, len);
@@ -119,6 +124,8 @@ int login_token(struct login *l, const char *text, size_t len, struct err *e)
 }
 
 /* ---- requests signed for AWS */
+
+/* SIGNED lists the headers in the order of aws_hash_request(), which AWS repeats. */
 
 #define SIGNED "content-type;host;x-amz-date;x-amz-target"
 #define SECRET_MAX 256
@@ -136,6 +143,7 @@ void aws_sign_date(const char *stamp, char ret[AWS_SIGN_DATE_MAX])
 	ret[n] = '\0';
 }
 
+/* AWS writes all hashes in hexadecimal digits. */
 static void aws_hash_text(const char *text, char ret[DIGITS])
 {
 	uint8_t hash[SHA256_SIZE];
@@ -178,6 +186,8 @@ static int aws_make_key(const struct aws_sign *a, uint8_t ret[SHA256_SIZE])
 	return n > 0 && (size_t)n < sizeof(secret) ? 0 : -1;
 }
 
+/* Three steps: hash the request, sign the hash with the day's key, write the header. Texts that do
+ * not fit a buffer are refused, never cut. */
 int aws_sign(const struct aws_sign *a, char ret[AWS_SIGN_MAX], struct err *e)
 {
 	char scope[128], request[DIGITS], text[TEXT_MAX], signature[DIGITS];
@@ -204,6 +214,7 @@ int aws_sign(const struct aws_sign *a, char ret[AWS_SIGN_MAX], struct err *e)
 #define TYPE "application/x-amz-json-1.1"
 #define CALL "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
 
+/* oci_ecr_read() derives region and API host from the registry's name. */
 int ecr_login_ask(const struct login *l, struct ecr_login *ret, struct err *e)
 {
 	struct aws_sign sign = { .key_id = l->user,

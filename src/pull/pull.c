@@ -22,6 +22,7 @@
 #include "lib/base/log.h"
 #include "lib/oci/oci_manifest.h"
 
+/* A PULL_BLOB in progress, in pull.blobs. */
 struct blob {
 	struct blob *next;
 	struct pull *pull;
@@ -30,6 +31,8 @@ struct blob {
 	struct fetch fetch;
 };
 
+/* A PULL_START in progress, in pulls.first. bases[base] is asked now. `expected` is the kind of the
+ * document being fetched. */
 struct pull {
 	struct pull *next;
 	struct pulls *all;
@@ -144,6 +147,7 @@ static void pull_on_progress(struct loop_timer *t)
 		loop_timer_set(pull_loop(p), t, loop_now_ns(pull_loop(p)) + PROGRESS_MS * CLOCK_MS);
 }
 
+/* A blob that failed does not end the pull: cordond decides. */
 static void on_blob(struct fetch *f, const struct err *e)
 {
 	struct blob *b = f->arg;
@@ -157,6 +161,8 @@ static void on_blob(struct fetch *f, const struct err *e)
 	pull_blob_free(b);
 }
 
+/* cordond may ask for blobs once the configuration was reported. The descriptor must not block the
+ * loop. */
 static int pull_check_blob(const struct pull *p, uint32_t number, int fd, struct err *e)
 {
 	for (const struct blob *b = p->blobs; b; b = b->next)
