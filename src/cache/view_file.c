@@ -33,6 +33,8 @@ static void view_fields(struct codec *c, struct view *v)
 	codec_bytes(c, v->sha256, sizeof(v->sha256));
 }
 
+/* Return the length, or -1 if a text is longer than its bound. The codec writes through pointers to
+ * members, so it gets a copy. */
 int view_file_write(const struct view *v, uint8_t ret[VIEW_FILE_MAX])
 {
 	const size_t room = VIEW_FILE_MAX - sizeof(magic) - CHECK;

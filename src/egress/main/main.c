@@ -42,6 +42,8 @@ static char *main_join(const char *a, const char *b)
 	return both;
 }
 
+/* The error is set before the call, because a missing text gives no error of its own.
+ * tls_client_new_pem() writes over it. */
 static int open_server_tls(struct egress *egress, struct err *e)
 {
 	char *bundle = given_fds_read(EGRESS_FD_BUNDLE), *extra = given_fds_read(EGRESS_FD_EXTRA);
@@ -55,6 +57,7 @@ static int open_server_tls(struct egress *egress, struct err *e)
 	return egress->server_tls == NULL ? -1 : 0;
 }
 
+/* The text is the CA's private key, so it is wiped here. */
 static int open_leaf_certs(struct egress *egress, struct err *e)
 {
 	char *pem = given_fds_read(EGRESS_FD_CA);
@@ -67,6 +70,8 @@ static int open_leaf_certs(struct egress *egress, struct err *e)
 	return egress->leaf_certs == NULL ? -1 : 0;
 }
 
+/* Confinement comes last: it covers all work for cells and none of these steps. A failure ends the
+ * process, so nothing is released. */
 static int main_start(struct egress *egress, struct err *e)
 {
 	int control = given_fds_has(EGRESS_FD_CONTROL) ? EGRESS_FD_CONTROL : -1;
@@ -105,7 +110,7 @@ static int main_start(struct egress *egress, struct err *e)
 }
 
 /* "--start=F:L:N": format and level of the log, as the numbers of log.h, and how many processes of
- * cordon-egress the node has. */
+ * cordon-egress the node has. A word in another form leaves the defaults. */
 static void read_word(const char *word)
 {
 	static const char name[] = "--start=";

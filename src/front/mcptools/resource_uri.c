@@ -30,6 +30,8 @@ const char *file_kind_image(const uint8_t *bytes, size_t n)
 	return NULL;
 }
 
+/* Of the first 4096 bytes one in eight may be outside UTF-8, as a text in another encoding has
+ * some. */
 bool file_kind_is_binary(const uint8_t *bytes, size_t n)
 {
 	size_t bad = 0, look = n < 4096 ? n : 4096, at = 0;
@@ -47,6 +49,8 @@ bool file_kind_is_binary(const uint8_t *bytes, size_t n)
 
 /* ---- addresses */
 
+/* The parts of an address are split first and decoded second, so an encoded slash separates
+ * nothing. Only the path of a file is decoded. */
 static const char prefix[] = "cordon://sessions/";
 
 /* Take the part up to the next slash off the front. */

@@ -87,6 +87,8 @@ static void on_fail(struct context_run *x, const char *why)
 
 static const struct execution_calls execution_calls = { on_accepted, on_lines, on_end, on_fail };
 
+/* The context that the request names by its id. Without an id the language and the name choose one,
+ * and context_get() makes it if needed. NULL: the request has its answer. */
 static struct context *find_context(struct http_conn *c, const struct code_request *r)
 {
 	struct contexts *all = &c->server->contexts;
@@ -111,6 +113,8 @@ static struct context *find_context(struct http_conn *c, const struct code_reque
 	return found;
 }
 
+/* execution_set() copies the code and the environment, so the body is released before the code has
+ * run. */
 static void serve_execute(struct http_conn *c)
 {
 	static struct code_request r; /* large */
@@ -189,6 +193,7 @@ static void on_create_failed(struct context_run *x, const char *why)
 static const struct execution_calls create_calls = { .on_end = on_created,
 						     .on_fail = on_create_failed };
 
+/* The kernel starts first. on_created() or on_create_failed() gives the answer. */
 static void create_context(struct http_conn *c)
 {
 	static struct code_request r; /* large */
@@ -233,6 +238,7 @@ static void remove_context(struct http_conn *c, struct context *context)
 	conn_answer(c, 200, "application/json", "null", 4);
 }
 
+/* Call work with the context of the id. An id that cannot be decoded is no context's id: 404. */
 static void with_context(struct http_conn *c, struct http1_span raw,
 			 void (*work)(struct http_conn *, struct context *))
 {
@@ -271,6 +277,7 @@ static void answer_options(struct http_conn *c)
 	conn_text(c, 200, "OK");
 }
 
+/* A row has one of two handlers: handle, or with for a path that names a context. */
 static const struct {
 	enum http1_method method;
 	const char *path;
@@ -286,6 +293,8 @@ static const struct {
 	{ HTTP1_DELETE, "/contexts/{id}", NULL, remove_context },
 };
 
+/* Each path is compared with all rows, since two methods may share it: a known path gives 405, an
+ * unknown one 404. */
 void api_handle(struct http_conn *c)
 {
 	const struct http1_span path = { c->path, strlen(c->path) };
@@ -327,6 +336,7 @@ static struct http_server server; /* large, and there is one */
 
 /* ---- the session's environment */
 
+/* A line in another form is ignored. */
 static void read_env_line(struct http_server *s, const char *line, size_t n)
 {
 	struct json_value v, env;
@@ -377,6 +387,7 @@ static void on_env(struct loop_fd *f, uint32_t events)
 
 /* ---- connections */
 
+/* One connection for each event. At CONN_MAX the listeners pause until on_room(). */
 static void on_accept(struct loop_fd *f, uint32_t events)
 {
 	struct http_server *s = f->arg;

@@ -5,9 +5,13 @@
 
 #include "lib/base/utf8.h"
 
+/* Every write goes through json_has_room(). Once it has refused, j->full stays set and later writes
+ * do nothing, so no writer checks a result. The text ends behind a whole piece, with a NUL. */
 #define FIRST_CAP 1024
 
-/* Double the owned memory until n more bytes and the NUL fit. */
+/* Double the owned memory until n more bytes and the NUL fit. False: borrowed memory (max is 0),
+ * the bound max, or out of memory. A secret text is moved by hand, because realloc(3) would leave a
+ * copy behind. */
 static bool json_grow(struct json *j, size_t n)
 {
 	size_t cap = j->cap == 0 ? FIRST_CAP : j->cap;
@@ -31,7 +35,7 @@ static bool json_grow(struct json *j, size_t n)
 	return true;
 }
 
-/* Is there room for n bytes more? If not, it is full. */
+/* Is there room for n bytes more? If not, it is full. The room includes the NUL. */
 static bool json_has_room(struct json *j, size_t n)
 {
 	if (j->full || (j->len + n + 1 > j->cap && !json_grow(j, n)))
@@ -63,7 +67,8 @@ static size_t json_plain(const char *s, size_t left)
 	return n;
 }
 
-/* How many bytes at s are written as escapes of the form \u00XX. */
+/* How many bytes at s are written as escapes of the form \u00XX. The characters that have a short
+ * escape are left to json_paired(). */
 static size_t json_coded(const char *s, size_t left)
 {
 	size_t n = 0;
@@ -105,6 +110,7 @@ static size_t json_paired(const char *s, size_t left)
 	return n;
 }
 
+/* Room is asked for once for the whole run, so a run is written whole or not at all. */
 static void json_put_pairs(struct json *j, const char *s, size_t n)
 {
 	char *to;
@@ -121,7 +127,8 @@ static void json_put_pairs(struct json *j, const char *s, size_t n)
 }
 
 /* Write the bytes at s as part of a text: a run of bytes written alike, or one character. Return
- * how many bytes were written. */
+ * how many bytes were written. The order puts the most frequent case first. A byte outside UTF-8
+ * counts as one and becomes U+FFFD. */
 static size_t json_put_some(struct json *j, const char *s, size_t left)
 {
 	size_t n = json_plain(s, left);
@@ -149,6 +156,7 @@ static size_t json_put_some(struct json *j, const char *s, size_t left)
 	return n;
 }
 
+/* A long text stops at the first refusal, as the rest would only be measured. */
 static void json_put_escaped(struct json *j, const char *s, size_t left)
 {
 	while (left > 0 && !j->full) {
@@ -182,6 +190,7 @@ static void json_put_quoted(struct json *j, const char *s, size_t n, const char 
 	j->len += n + more + 1;
 }
 
+/* Each value begins here: the comma after its predecessor, then its name with a colon. */
 static void json_begin(struct json *j, const char *name)
 {
 	if (j->comma)
@@ -203,6 +212,7 @@ void json_init_heap(struct json *j, size_t max)
 	json_put(j, "", 0);
 }
 
+/* The result is full, so a later write does not touch freed memory. */
 void json_release(struct json *j)
 {
 	if (j->secret && j->text != NULL)
@@ -229,6 +239,7 @@ void json_open(struct json *j, const char *name, char bracket)
 	j->comma = false;
 }
 
+/* The next value stands beside the closed one, so it needs a comma. */
 void json_close(struct json *j, char bracket)
 {
 	json_put(j, &bracket, 1);
@@ -277,7 +288,8 @@ void json_raw_bytes(struct json *j, const char *name, const char *value, size_t 
 	json_put(j, value, n);
 }
 
-/* Without printf(3): an answer has dozens of numbers. */
+/* Without printf(3): an answer has dozens of numbers. 24 bytes hold the longest number of 64 bits
+ * with its sign. */
 static void json_put_number(struct json *j, uint64_t value, bool negative)
 {
 	char digits[24];
@@ -297,6 +309,7 @@ void json_uint(struct json *j, const char *name, uint64_t value)
 	json_put_number(j, value, false);
 }
 
+/* The magnitude is computed unsigned, because -INT64_MIN is no int64_t. */
 void json_int(struct json *j, const char *name, int64_t value)
 {
 	json_begin(j, name);

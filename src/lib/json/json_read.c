@@ -5,6 +5,11 @@
 
 #include "lib/base/utf8.h"
 
+/* The text left to read. depth: brackets that may still open. It bounds the recursion of the check,
+ * and walks do not use it.
+ *
+ * Functions json_read_check_*() accept one part of the grammar at p and leave p behind it. False: p
+ * is where the fault is, for the message. */
 struct json_reader {
 	const char *p, *end;
 	unsigned depth;
@@ -55,6 +60,8 @@ static bool json_read_check_escape(struct json_reader *r)
 	return true;
 }
 
+/* UTF-8 is checked here, so no walk and no decoder needs to. Surrogates may be alone:
+ * json_read_text() replaces them. */
 static bool json_read_check_text(struct json_reader *r)
 {
 	if (!json_read_take(r, '"'))
@@ -90,6 +97,8 @@ static bool json_read_check_digits(struct json_reader *r)
 	return r->p > from;
 }
 
+/* A number may not begin with a superfluous 0. The digit behind such a 0 is no separator, so the
+ * caller refuses it. */
 static bool json_read_check_number(struct json_reader *r)
 {
 	(void)json_read_take(r, '-');
@@ -155,6 +164,7 @@ static bool json_read_check_members(struct json_reader *r, char close)
 	return json_read_take(r, close);
 }
 
+/* An object or array takes one level of depth and gives it back, so siblings do not add up. */
 static bool json_read_check_value(struct json_reader *r)
 {
 	bool ok;
@@ -192,6 +202,7 @@ static enum json_kind json_read_kind_of(char c)
 	}
 }
 
+/* Only a failure counts lines. */
 static size_t json_read_line_of(const char *text, const char *at)
 {
 	size_t n = 1;
@@ -224,7 +235,8 @@ int json_read(const char *text, size_t len, unsigned max_depth, struct json_valu
 /* ---- walks over a checked text */
 
 /* Behind the closing quote of the text at p: the first with an even number of backslashes before
- * it. */
+ * it. A backslash before the quote escapes it unless another one escapes the backslash. The text is
+ * checked, so memchr(3) always finds a quote. */
 static const char *json_read_text_end(const char *p, const char *end)
 {
 	const char *from = p + 1, *at = p, *back;
@@ -264,6 +276,7 @@ static const char *json_read_value_end(const char *p, const char *end)
 	return p;
 }
 
+/* The value at r, which moves behind it. */
 static struct json_value json_read_value_at(struct json_reader *r)
 {
 	struct json_value v;
@@ -276,6 +289,8 @@ static struct json_value json_read_value_at(struct json_reader *r)
 	return v;
 }
 
+/* *at is the byte behind the last value. The end is the closing bracket of v, which the walk never
+ * reads. */
 bool json_read_next(struct json_value v, const char **at, struct json_value *ret_name,
 		    struct json_value *ret)
 {
@@ -301,6 +316,8 @@ bool json_read_next(struct json_value v, const char **at, struct json_value *ret
 	return true;
 }
 
+/* Commas and colons are skipped without a look at their order, because json_read() has checked it.
+ */
 bool json_read_step(const char **at, const char *end, struct json_value *ret)
 {
 	struct json_reader r = { *at, end, 0 };
@@ -370,7 +387,8 @@ static unsigned json_read_code_at(const char *p)
 	return code;
 }
 
-/* At "uXXXX". *ret_used: bytes of it, with a second half. */
+/* At "uXXXX". *ret_used: bytes of it, with a second half. A half without its other half uses its
+ * own escape only, so the text behind it is read as it stands. */
 static unsigned json_read_read_code(const char *p, const char *end, size_t *ret_used)
 {
 	unsigned code = json_read_code_at(p + 1), low;
@@ -387,6 +405,7 @@ static unsigned json_read_read_code(const char *p, const char *end, size_t *ret_
 	return 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff));
 }
 
+/* UTF-8 of one character. Return its length. */
 static size_t json_read_encode(unsigned c, char ret[4])
 {
 	if (c < 0x80) {
@@ -454,6 +473,8 @@ int json_read_text(struct json_value v, struct buf *ret, struct err *e)
 	return 0;
 }
 
+/* The copy differs from the document in one object, which is written again member by member. Its
+ * room is the document's length and three bytes: "{}" with its NUL for an empty text. */
 #define WITHOUT_DEPTH 128
 
 char *json_read_without(const char *document, const char *name, const char *member)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* What the next byte must be. Any other byte sets s->bad, and the scan ends there. */
 enum json_scan_state {
 	VALUE,	      /* a value is required */
 	VALUE_OR_END, /* after '[' */
@@ -54,6 +55,8 @@ static void scan_flush(struct json_scan *s)
 	s->npiece = 0;
 }
 
+/* A decoded byte of a string. A name that is too long, or has a NUL, leaves nword at JSON_SCAN_KEY,
+ * which scan_end_string() turns into "". Bytes of an unwanted value are dropped. */
 static void scan_put(struct json_scan *s, unsigned char c)
 {
 	struct json_scan_level *l = &s->level[s->depth > 0 ? s->depth - 1 : 0];
@@ -74,6 +77,7 @@ static void scan_put(struct json_scan *s, unsigned char c)
 		scan_flush(s);
 }
 
+/* UTF-8 of one character, byte by byte, since it may fill a piece in its middle. */
 static void scan_put_code(struct json_scan *s, unsigned c)
 {
 	if (c < 0x80) {
@@ -101,6 +105,7 @@ static void scan_put_half(struct json_scan *s)
 	scan_put_code(s, 0xfffd);
 }
 
+/* The first half of a pair waits in s->high. Anything but the second half ends the wait. */
 static void scan_end_high(struct json_scan *s)
 {
 	if (s->high != 0)
@@ -108,6 +113,7 @@ static void scan_end_high(struct json_scan *s)
 	s->high = 0;
 }
 
+/* Four digits are complete. */
 static void scan_end_code(struct json_scan *s)
 {
 	unsigned c = s->code;
@@ -127,6 +133,8 @@ static void scan_end_code(struct json_scan *s)
 		scan_put_code(s, c == 0 && !s->keep_nul ? 0xfffd : c);
 }
 
+/* escaped is about the last name. A value's string leaves it alone, because on_string() may ask for
+ * it. */
 static void scan_begin_string(struct json_scan *s, bool key)
 {
 	s->state = STRING;
@@ -154,6 +162,7 @@ static void scan_end_string(struct json_scan *s)
 	s->state = AFTER;
 }
 
+/* Bytes above 0x7f pass unchecked: the scanner does not check UTF-8. */
 static void scan_in_string(struct json_scan *s, uint8_t c)
 {
 	if (c == '\\') {
@@ -228,6 +237,7 @@ static void scan_close_level(struct json_scan *s, bool array)
 	s->state = AFTER;
 }
 
+/* A number is checked by its characters only, so 1-2 reaches on_scalar(), too. */
 static void scan_end_scalar(struct json_scan *s)
 {
 	const char *w = s->word;
@@ -269,6 +279,8 @@ static void scan_after_value(struct json_scan *s, uint8_t c)
 		s->bad = true;
 }
 
+/* Bytes between strings and words: white space and structure. The last four states have functions
+ * of their own. */
 static void scan_between(struct json_scan *s, uint8_t c)
 {
 	if (c == ' ' || c == '\n' || c == '\r' || c == '\t')
@@ -307,6 +319,8 @@ static void scan_between(struct json_scan *s, uint8_t c)
 	}
 }
 
+/* The byte behind a word ends it, and is a byte of its own. So a document of one bare word is never
+ * done. */
 static void scan_take(struct json_scan *s, uint8_t c)
 {
 	if (s->state == STRING) {
@@ -328,7 +342,9 @@ static void scan_take(struct json_scan *s, uint8_t c)
 	}
 }
 
-/* The fast path: plain text of a string value. Return how many bytes it has taken. */
+/* The fast path: plain text of a string value. Return how many bytes it has taken. Names and a
+ * waiting half of a pair take the slow path, which keeps the bytes or ends the wait. on_text() gets
+ * the bytes in place. */
 static size_t scan_take_run(struct json_scan *s, const uint8_t *data, size_t n)
 {
 	size_t run = 0;

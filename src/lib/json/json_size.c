@@ -1,5 +1,7 @@
 #include "lib/json/json_size.h"
 
+/* Only brackets, commas and quotes count, in one pass without a stack. Text that is no JSON may be
+ * counted wrongly, and the parser refuses it afterwards. */
 bool json_size_fits(const char *text, size_t len, unsigned max_depth, size_t max_values)
 {
 	unsigned depth = 0;

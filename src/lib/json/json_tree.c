@@ -19,6 +19,7 @@ const struct json_tree_limits json_tree_default = { .bytes = 1U << 20,
 
 #define FEW 12 /* names compared one by one */
 
+/* The order is by bytes, then by length. Only equality matters to the callers. */
 static int tree_names_compare(const void *a, const void *b)
 {
 	const struct json_span *x = a, *y = b;
@@ -27,7 +28,7 @@ static int tree_names_compare(const void *a, const void *b)
 	return order != 0 ? order : x->n < y->n ? -1 : x->n > y->n;
 }
 
-/* Write the names of an object. Return how many. */
+/* Write the names of an object. Return how many. ret has room for o->size names. */
 static size_t tree_names_collect(const struct json_node *o, struct json_span *ret)
 {
 	size_t n = 0;
@@ -48,6 +49,7 @@ static bool tree_names_few_differ(const struct json_span *names, size_t n)
 	return true;
 }
 
+/* *ret: all names differ. -1: out of memory. */
 static int tree_names_many_differ(const struct json_node *o, bool *ret, struct err *e)
 {
 	OWN_MEM struct json_span *names = reallocarray(NULL, o->size, sizeof(*names));
@@ -113,6 +115,7 @@ static int tree_more_nodes(struct json_tree_maker *m, struct err *e)
 	return 0;
 }
 
+/* The node is valid until the next call, because the array may move. NULL: out of memory. */
 static struct json_node *tree_add(struct json_tree_maker *m, struct json_value v, struct err *e)
 {
 	struct json_node *added;
@@ -146,6 +149,7 @@ static int tree_decode(struct json_tree_maker *m, struct json_value v, struct js
 	return 0;
 }
 
+/* The innermost open array or object. At least one is open. */
 static struct json_node *tree_top(struct json_tree_maker *m)
 {
 	return &m->t->nodes[m->open[m->depth - 1]];
@@ -156,7 +160,7 @@ static bool tree_in_object(struct json_tree_maker *m)
 	return m->depth > 0 && tree_top(m)->kind == JSON_READ_OBJECT;
 }
 
-/* at: behind the bracket. */
+/* at: behind the bracket. Its length and its number of nodes are known only now. */
 static void tree_close_node(struct json_tree_maker *m, const char *at)
 {
 	struct json_node *v = tree_top(m);
@@ -167,6 +171,8 @@ static void tree_close_node(struct json_tree_maker *m, const char *at)
 	m->name_next = tree_in_object(m);
 }
 
+/* One step of the walk becomes a node, or closes one. In an object names and values take turns, and
+ * only names count as members. */
 static int tree_take(struct json_tree_maker *m, struct json_value v, struct err *e)
 {
 	bool name = m->name_next;
@@ -189,6 +195,7 @@ static int tree_take(struct json_tree_maker *m, struct json_value v, struct err 
 	return 0;
 }
 
+/* Depth needs no check here: json_read() has refused texts deeper than the limit. */
 static int tree_make(struct json_tree_maker *m, const char *text, struct err *e)
 {
 	const char *at = text;
@@ -237,6 +244,8 @@ const struct json_node *json_tree_first(const struct json_node *parent)
 	return parent != NULL && parent->size > 0 ? parent + 1 : NULL;
 }
 
+/* In an object v is a name, and its value with all nodes below lies between it and the next name.
+ */
 const struct json_node *json_tree_next(const struct json_node *parent, const struct json_node *v)
 {
 	const struct json_node *next = v + v->skip;
@@ -282,6 +291,8 @@ bool json_tree_get_bool(const struct json_node *o, const char *name, bool otherw
 	return json_tree_is(v, JSON_READ_FALSE) ? false : otherwise;
 }
 
+/* strtod(3) needs a NUL, so the text is copied. Numbers longer than NUMBER_MAX and infinite ones
+ * are refused. */
 bool json_tree_number(const struct json_node *v, double *ret)
 {
 	char text[NUMBER_MAX + 1];
@@ -294,7 +305,8 @@ bool json_tree_number(const struct json_node *v, double *ret)
 	return isfinite(*ret);
 }
 
-/* Digits without a fraction, as most numbers are. */
+/* Digits without a fraction, as most numbers are. The value grows below zero, since INT64_MIN has
+ * no positive counterpart. */
 static bool tree_plain_int(struct json_span s, int64_t *ret)
 {
 	bool minus = s.n > 0 && s.p[0] == '-';
@@ -311,6 +323,8 @@ static bool tree_plain_int(struct json_span s, int64_t *ret)
 	return true;
 }
 
+/* A number with a fraction or an exponent goes through a double. Beyond 2^53 it might be another
+ * number, so it is refused. */
 bool json_tree_int(const struct json_node *v, int64_t *ret)
 {
 	const double exact = 9007199254740992.0; /* up to 2^53 every whole number is a double */
@@ -363,6 +377,8 @@ static size_t tree_run_end(struct json_span raw, size_t at, bool *quoted)
 	return at < raw.n ? at : raw.n;
 }
 
+/* The first call writes comma and name. Then the pieces follow each other without commas of their
+ * own. */
 void json_tree_write(struct json *j, const char *name, const struct json_node *v)
 {
 	bool quoted = false, comma;
