@@ -24,6 +24,7 @@
 
 #define ENV_PREFIX "CORDON_"
 
+/* The value, borrowed from env. NULL: the variable is not set. */
 static const char *config_env_get(char *const *env, const char *name)
 {
 	size_t n = strlen(name);
@@ -67,6 +68,8 @@ static void config_default_dir(const char *name, struct config *c, const char *h
 	IGNORED(config_value_set(s, path, c, &e), "finish() reports it");
 }
 
+/* The two directories depend on who starts the server. They stay empty for a user without HOME and
+ * XDG variables, and config_finish() asks for them. */
 static void config_default_dirs(struct config *c, const struct config_starter *starter)
 {
 	if (starter->root) {
@@ -84,7 +87,8 @@ static void config_default_dirs(struct config *c, const struct config_starter *s
 		config_default_dir("run_dir", c, c->state_dir, "/run");
 }
 
-/* All but the two directories. */
+/* All but the two directories. Defaults go through the same reader as values of users. One that it
+ * refuses is a fault of the table (asserted). */
 static void config_default_values(struct config *c)
 {
 	struct err e;
@@ -111,6 +115,7 @@ static bool config_is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
+/* The text from *start up to end, without blanks around it. Writes a NUL. */
 static void config_trim(char **start, char *end)
 {
 	while (end > *start && config_is_blank(end[-1]))
@@ -120,7 +125,8 @@ static void config_trim(char **start, char *end)
 		(*start)++;
 }
 
-/* One line, without its newline: blank, a comment, or name = value and perhaps a comment. */
+/* One line, without its newline: blank, a comment, or name = value and perhaps a comment. The line
+ * is cut into its parts in place. seen has one flag for each row of the table. */
 static int config_parse_line(struct config *c, char *line, bool *seen, struct err *e)
 {
 	const struct config_setting *s;
@@ -149,6 +155,8 @@ static int config_parse_line(struct config *c, char *line, bool *seen, struct er
 	return 0;
 }
 
+/* A setting that a file names twice is refused, because the file's author would not know which one
+ * counts. On failure *c keeps the values read before. */
 int config_parse(struct config *c, const char *name, const char *text, size_t len, struct err *e)
 {
 	bool seen[CONFIG_SETTINGS_MAX] = { false };
@@ -185,6 +193,7 @@ static int config_parse_file(struct config *c, const char *path, bool must_exist
 	return config_parse(c, path, text, (size_t)n, e);
 }
 
+/* A file that the user named must exist. The one at the usual place may be missing. */
 static int config_parse_any_file(struct config *c, const char *path,
 				 const struct config_starter *starter, char *const *env,
 				 struct err *e)
@@ -207,7 +216,8 @@ static int config_parse_any_file(struct config *c, const char *path,
 	return config_parse_file(c, place, false, e);
 }
 
-/* The setting of a variable CORDON_NAME=value, or NULL. */
+/* The setting of a variable CORDON_NAME=value, or NULL. Small letters are refused, so that two
+ * variables cannot mean one setting. */
 static const struct config_setting *config_env_setting(const char *variable, const char **ret_value)
 {
 	const char *equals = strchr(variable, '=');
@@ -230,6 +240,7 @@ static const struct config_setting *config_env_setting(const char *variable, con
 	return config_table_find(name, n);
 }
 
+/* Unknown variables are ignored here: config_unknown_env() finds them for a warning. */
 static int config_parse_env(struct config *c, char *const *env, struct err *e)
 {
 	for (; env != NULL && *env != NULL; env++) {
@@ -243,6 +254,7 @@ static int config_parse_env(struct config *c, char *const *env, struct err *e)
 	return 0;
 }
 
+/* *ret_value: behind the '='. NULL: the value is the next word, or missing. */
 static const struct config_setting *config_flag_setting(const char *word, const char **ret_value)
 {
 	size_t n;
@@ -260,6 +272,8 @@ static bool config_is_yes_or_no(const char *word)
 	return word != NULL && (strcmp(word, "yes") == 0 || strcmp(word, "no") == 0);
 }
 
+/* The same rule as in config_parse_flags(): a flag of kind bool takes the next word only if it is
+ * yes or no. */
 int config_flag_words(const char *word, const char *next)
 {
 	const char *value;
@@ -272,6 +286,7 @@ int config_flag_words(const char *word, const char *next)
 	return s->kind != CONFIG_BOOL || config_is_yes_or_no(next) ? 2 : 1;
 }
 
+/* A flag may come more than once, and the last one counts. */
 static int config_parse_flags(struct config *c, int argc, char *const *argv, struct err *e)
 {
 	for (int i = 0; i < argc; i++) {
@@ -312,6 +327,7 @@ static int config_finish(struct config *c, struct err *e)
 	return config_check(c, e);
 }
 
+/* *ret is written on success only, so a reload that fails leaves the settings in use. */
 int config_load(struct config *ret, const char *path, int argc, char *const *argv, char *const *env,
 		struct err *e)
 {
@@ -328,6 +344,7 @@ int config_load(struct config *ret, const char *path, int argc, char *const *arg
 	return 0;
 }
 
+/* known: other variables with this prefix that programs read. They end with NULL. */
 const char *config_unknown_env(char *const *env, const char *const *known)
 {
 	for (; env != NULL && *env != NULL; env++) {
@@ -347,6 +364,7 @@ const char *config_unknown_env(char *const *env, const char *const *known)
 	return NULL;
 }
 
+/* Return the length without the NUL. Each setting is written, also one with its default. */
 int config_print(const struct config *c, char *ret_text, size_t cap, struct err *e)
 {
 	char value[CONFIG_VALUE_MAX];
@@ -412,6 +430,8 @@ bool config_has_tls(const struct config *c)
 	return c->tls_local || c->tls_cert[0] != '\0';
 }
 
+/* Plain HTTP is refused outside of loopback unless the operator allows it, because keys would be
+ * sent in the open. */
 static int config_check_address(const struct config *c, struct err *e)
 {
 	struct addr address;
@@ -466,6 +486,7 @@ static int config_check_listeners(const struct config *c, struct err *e)
 	return config_check_address(c, e);
 }
 
+/* Both settings are numbers in the same unit. zero_is_none: an upper bound of 0 is no bound. */
 static int config_check_order(const struct config *c, const char *lower, const char *upper,
 			      bool zero_is_none, struct err *e)
 {
@@ -483,6 +504,7 @@ static int config_check_order(const struct config *c, const char *lower, const c
 		       upper, high_text);
 }
 
+/* Each word is a pattern. The copy is needed because strsep(3) writes into its text. */
 static int config_check_patterns(const struct config *c, struct err *e)
 {
 	char text[sizeof(c->redact_patterns)], *rest = text, *word;
@@ -516,6 +538,7 @@ static int config_check_names(const struct config *c, struct err *e)
 	return 0;
 }
 
+/* Only the form is checked. */
 static int config_check_aliases(const struct config *c, struct err *e)
 {
 	for (const char *at = c->image_alias; *at != '\0';) {
@@ -543,6 +566,8 @@ static bool config_is_registry(const char *item, size_t n)
 	       (n == 9 && strncmp(item, "localhost", n) == 0);
 }
 
+/* HOST=URL. Plain HTTP is good for loopback only, since the image would be open to change on its
+ * way. */
 static bool config_is_mirror(const char *item, size_t n)
 {
 	static const char *const schemes[] = { "https://", "http://127.", "http://localhost",
@@ -581,6 +606,9 @@ static int config_check_registries(const struct config *c, struct err *e)
 	return 0;
 }
 
+/* All rules that one setting alone cannot show. The first fault is reported, with its setting in
+ * front. A pair is a default and its maximum, or a session's limit and that of its tenant or node.
+ */
 int config_check(const struct config *c, struct err *e)
 {
 	static const struct {

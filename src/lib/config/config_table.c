@@ -386,6 +386,7 @@ const struct config_setting *config_table_find(const char *name, size_t n)
 	return NULL;
 }
 
+/* An alias wins over a name. */
 const struct config_setting *config_table_find_flag(const char *name, size_t n)
 {
 	char plain[48];

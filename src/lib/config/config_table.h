@@ -38,6 +38,8 @@ struct config_setting {
 
 #define CONFIG_SETTINGS_MAX 192
 
+/* The order is that of help and of the page. Rows of one group follow each other, and the first of
+ * them names it. */
 extern const struct config_setting config_table[];
 extern const size_t config_table_size;
 

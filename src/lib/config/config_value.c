@@ -13,6 +13,7 @@
 #include "lib/base/units.h"
 #include "lib/config/config_table.h"
 
+/* field has room for s->max bytes and a NUL: the table's rows give the size of their member. */
 static int value_set_text(const struct config_setting *s, const char *value, char *field,
 			  struct err *e)
 {
@@ -52,6 +53,7 @@ static bool value_is_path(const char *path, size_t n)
 	return true;
 }
 
+/* An empty path means that there is none, where the row allows it. */
 static int value_set_path(const struct config_setting *s, const char *value, char *field,
 			  struct err *e)
 {
@@ -90,6 +92,7 @@ static bool value_is_dns_name(const char *name, size_t n)
 	return !number;
 }
 
+/* The port has no leading zero and no sign: one port has one text. */
 static int value_set_domain(const struct config_setting *s, const char *value, char *field,
 			    struct err *e)
 {
@@ -120,6 +123,7 @@ static int value_set_bool(const char *value, bool *field, struct err *e)
 	return err_set(e, ERR_INVALID, "'%.40s' is not yes or no", value);
 }
 
+/* The message lists the choices, as far as they fit. */
 static int value_set_choice(const struct config_setting *s, const char *value, unsigned *field,
 			    struct err *e)
 {
@@ -155,6 +159,8 @@ static int value_set_root(const char *item, size_t n, struct config_root *ret, s
 	return 0;
 }
 
+/* The list is read into a copy first, so a bad item leaves *c as it was. An empty value is an empty
+ * list. */
 static int value_set_roots(const char *value, struct config *c, struct err *e)
 {
 	static const struct config_setting whole = { .max = CONFIG_VALUE_MAX - 1 };
@@ -182,6 +188,7 @@ static int value_set_roots(const char *value, struct config *c, struct err *e)
 	return 0;
 }
 
+/* The kind of a row says which type its member has. */
 int config_value_set(const struct config_setting *s, const char *value, struct config *c,
 		     struct err *e)
 {
@@ -233,6 +240,7 @@ static void value_format_units(uint64_t value, const struct unit *units, char *r
 		       units->name);
 }
 
+/* Whole numbers have no fraction, others three digits, which units_millis() reads back. */
 static void value_format_millis(uint64_t value, char *ret_text, size_t cap)
 {
 	if (value % 1000 == 0)
@@ -301,6 +309,7 @@ void config_value_format(const struct config_setting *s, const struct config *c,
 
 /* ---- the table of settings as help and as doc/configuration.md */
 
+/* Some defaults depend on the machine or the user, and have words of their own. */
 static const char *doc_default_of(const struct config_setting *s)
 {
 	if (s->shown != NULL)
@@ -308,6 +317,7 @@ static const char *doc_default_of(const struct config_setting *s)
 	return *s->value == '\0' ? "none" : s->value;
 }
 
+/* A row with a heading begins a new group. Names are shown as flags, with '-'. */
 void config_doc_help(FILE *to)
 {
 	for (size_t i = 0; i < config_table_size; i++) {
@@ -339,6 +349,7 @@ static void doc_put_number(const struct config_setting *s, uint64_t number, FILE
 	(void)fprintf(to, "%s", text);
 }
 
+/* Numbers show their bounds, choices their words, other kinds the form of their argument. */
 static void doc_put_range(const struct config_setting *s, FILE *to)
 {
 	switch (s->kind) {
@@ -367,6 +378,7 @@ static void doc_put_range(const struct config_setting *s, FILE *to)
 	(void)fprintf(to, "%s", s->argument);
 }
 
+/* A test compares the output with doc/configuration.md, so a changed row needs a new page. */
 void config_doc_markdown(FILE *to)
 {
 	(void)fprintf(
