@@ -4,6 +4,8 @@
 
 #include "lib/oci/oci_json.h"
 
+/* The index may have promised another platform than the configuration has. The configuration
+ * decides, because programs of another machine cannot start. */
 static int config_check_platform(const json_t *root, const struct oci_platform *want, struct err *e)
 {
 	const char *os = oci_json_text(root, "os", OCI_PLATFORM_WORD_MAX, e);
@@ -18,6 +20,8 @@ static int config_check_platform(const json_t *root, const struct oci_platform *
 	return 0;
 }
 
+/* The caller compares them with the layers that it unpacks. An image without layers has no root
+ * directory, so it is refused. */
 static int config_read_diff_ids(const json_t *root, struct oci_config *ret, struct err *e)
 {
 	json_t *rootfs, *ids;
@@ -52,6 +56,7 @@ static bool config_is_replaced(const json_t *list, size_t i, const char *text, s
 	return false;
 }
 
+/* Texts without a name or without a '=' are left out. A variable with an empty value is kept. */
 static int config_read_env(const json_t *config, struct buf *ret, struct err *e)
 {
 	json_t *list;
@@ -73,6 +78,7 @@ static int config_read_env(const json_t *config, struct buf *ret, struct err *e)
 	return 0;
 }
 
+/* Each word is appended with its NUL. A missing list adds nothing. */
 static int config_read_words(const json_t *config, const char *name, struct buf *ret, struct err *e)
 {
 	json_t *list;
@@ -109,6 +115,7 @@ static int config_read_start(const json_t *config, struct oci_config *ret, struc
 	return config_read_words(config, "Cmd", &ret->command, e);
 }
 
+/* Buffers are made before the first failure, so oci_config_release() is right in each case. */
 int oci_config_read(const void *bytes, size_t len, const struct oci_platform *want,
 		    struct oci_config *ret, struct err *e)
 {

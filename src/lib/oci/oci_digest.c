@@ -7,6 +7,7 @@
 #define PREFIX "sha256:"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 
+/* Upper case is refused, so that one digest has one text and one file name. */
 int oci_digest_read(const char *text, size_t len, struct oci_digest *ret, struct err *e)
 {
 	size_t digits = len > PREFIX_LEN ? len - PREFIX_LEN : 0;
@@ -34,11 +35,13 @@ void oci_digest_of(const void *bytes, size_t len, struct oci_digest *ret)
 	sha256_of(bytes, len, ret->sha256);
 }
 
+/* Digests are public, so the comparison needs no constant time. */
 bool oci_digest_same(const struct oci_digest *a, const struct oci_digest *b)
 {
 	return memcmp(a->sha256, b->sha256, SHA256_SIZE) == 0;
 }
 
+/* what: the blob's name in the message. */
 int oci_digest_check(const struct oci_digest *want, const void *bytes, size_t len, const char *what,
 		     struct err *e)
 {

@@ -23,6 +23,8 @@ void oci_json_seed(void)
 	json_object_seed(seed | 1);
 }
 
+/* The caller owns the result (OWN_OCI_JSON). The bounds are checked on the text, before the library
+ * allocates. */
 json_t *oci_json_parse(const void *bytes, size_t len, bool array, const char *what, struct err *e)
 {
 	json_error_t why;
@@ -50,6 +52,7 @@ json_t *oci_json_parse(const void *bytes, size_t len, bool array, const char *wh
 	return NULL;
 }
 
+/* Control characters could change a terminal or a log that shows the text. */
 static bool json_is_plain(const char *text)
 {
 	for (; *text != '\0'; text++)

@@ -23,6 +23,7 @@ static const char *const layer_types[] = {
 	DOCKER "image.rootfs.diff.tar.zstd",
 };
 
+/* Media types are compared exactly. Parameters behind a ';' make another type. */
 static bool manifest_is_one_of(const char *type, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -69,6 +70,8 @@ static int manifest_check_version(const json_t *root, struct err *e)
 	return 0;
 }
 
+/* The members decide, and all media types must agree with them. A document that could be read as
+ * both would be two images under one digest. */
 static int manifest_find_kind(const json_t *root, const char *media_type, enum oci_kind *ret,
 			      struct err *e)
 {
@@ -211,6 +214,7 @@ static bool index_has_name(const json_t *entry, const char *name)
 	return name == NULL || (found != NULL && strcmp(found, name) == 0);
 }
 
+/* The best entry so far, while the walk goes through the index. */
 struct choice {
 	const struct oci_platform *want;
 	int rating;
@@ -219,6 +223,7 @@ struct choice {
 	char found[FOUND_MAX];
 };
 
+/* The first of several equally good entries stays. */
 static int index_consider(const json_t *entry, struct choice *c, struct err *e)
 {
 	struct oci_descriptor d;
@@ -272,6 +277,7 @@ int oci_index_choose(const void *bytes, size_t len, const struct oci_platform *w
 
 /* ---- manifest.json of a docker-archive */
 
+/* ret stays as it was on failure. */
 static int archive_take_name(const json_t *value, char ret[OCI_ARCHIVE_NAME_MAX], struct err *e)
 {
 	const char *text = json_string_value(value);
@@ -318,6 +324,7 @@ int oci_archive_read(const void *bytes, size_t len, struct oci_archive *ret, str
 #define PREFIX ".wh."
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 
+/* The order matters: ".wh..wh..opq" also begins as a record of aufs does. */
 enum oci_whiteout oci_whiteout_of(const char *name, const char **ret_name)
 {
 	const char *rest = name + PREFIX_LEN;

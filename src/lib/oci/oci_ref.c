@@ -15,7 +15,7 @@ static int ref_bad(struct err *e, const char *why)
 	return err_set(e, ERR_INVALID, "image reference: %s", why);
 }
 
-/* The first part is a host if it cannot be a part of a path. */
+/* The first part is a host if it cannot be a part of a path. 0: the reference has no host. */
 static size_t ref_host_length(const char *text)
 {
 	size_t n = strcspn(text, "/");
@@ -60,6 +60,7 @@ static size_t ref_host_name_length(const char *p, size_t n)
 	return name > 0 && p[0] != '.' && p[0] != '-' && p[name - 1] != '-' ? name : 0;
 }
 
+/* Names of hosts do not depend on case, so they are kept in lower case. */
 static int ref_take_host(const char *p, size_t n, struct oci_ref *ret, struct err *e)
 {
 	size_t name = ref_host_name_length(p, n);
@@ -96,6 +97,7 @@ static bool ref_is_part(const char *p, size_t n)
 	}
 }
 
+/* The bound includes the prefix "library/", so snprintf(3) cannot cut the path. */
 static int ref_take_path(const char *p, size_t n, struct oci_ref *ret, struct err *e)
 {
 	bool prefixed = strcmp(ret->host, OCI_REF_DEFAULT_HOST) == 0 && memchr(p, '/', n) == NULL;
@@ -127,6 +129,7 @@ static int ref_take_tag(const char *p, size_t n, struct oci_ref *ret, struct err
 	return 0;
 }
 
+/* The digest is cut off first, because it has a ':' as a tag has one. */
 int oci_ref_read(const char *text, struct oci_ref *ret, struct err *e)
 {
 	size_t host = ref_host_length(text), n, tag;
@@ -167,6 +170,7 @@ void oci_ref_text(const struct oci_ref *r, char ret[OCI_REF_TEXT_MAX])
 static const char digits[] = "0123456789";
 static const char region_set[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 
+/* Move *at behind the text if it begins with it. */
 static bool ecr_skip(const char **at, const char *text)
 {
 	size_t n = strlen(text);
