@@ -16,6 +16,7 @@ static size_t range_number(const char *p, size_t n, size_t *at, uint64_t *ret)
 	return *at - begin;
 }
 
+/* One range only. A list of ranges is ignored as a whole. */
 bool byte_range_parse(struct http1_span value, struct byte_range *ret)
 {
 	static const char unit[] = "bytes=";

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* An empty Connection header names no other, and a list that is too long is ignored. */
 struct hop hop_of(const struct http1_header *headers, size_t n)
 {
 	size_t bytes = 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A part that does not fit is left out whole, and the head stays bad. */
 static void http1_put(struct http1_write *w, const char *text)
 {
 	size_t n = strlen(text);
@@ -17,6 +18,7 @@ static void http1_put(struct http1_write *w, const char *text)
 	w->len += n;
 }
 
+/* Begin the head. Statuses outside of 100 to 599 are bad. */
 void http1_write_status(struct http1_write *w, char *text, size_t cap, int status)
 {
 	char number[16];
@@ -29,6 +31,8 @@ void http1_write_status(struct http1_write *w, char *text, size_t cap, int statu
 	http1_put(w, "\r\n");
 }
 
+/* Begin the head, with Host as its first header. Method and target are checked, so they cannot add
+ * a line. */
 void http1_write_request(struct http1_write *w, char *text, size_t cap, const char *method,
 			 const char *target, const char *host)
 {
@@ -42,6 +46,8 @@ void http1_write_request(struct http1_write *w, char *text, size_t cap, const ch
 	http1_write_header(w, "Host", host);
 }
 
+/* Name and value are written even if they are bad: http1_write_end() keeps the head from being
+ * sent. */
 void http1_write_header(struct http1_write *w, const char *name, const char *value)
 {
 	if (!http1_is_token(name, strlen(name)) || !http1_is_value(value, strlen(value)))

@@ -1,5 +1,7 @@
 #include "lib/http/override_header.h"
 
+/* In lower case. Names with an underscore are not here, because override_is_plain() finds each of
+ * them. */
 static const char *const names[] = {
 	"forwarded",
 	"x-envoy-original-host",

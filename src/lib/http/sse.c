@@ -10,6 +10,7 @@ struct http_sse_out {
 	bool full;
 };
 
+/* One byte of the room is kept for the NUL. */
 static void sse_put(struct http_sse_out *o, const char *text, size_t n)
 {
 	if (o->full || n >= o->cap - o->len) {
@@ -28,6 +29,7 @@ static void sse_put_line(struct http_sse_out *o, const char *field, const char *
 	sse_put(o, "\n", 1);
 }
 
+/* CR alone ends a line as well, as readers of event streams must take it. */
 static size_t sse_line_length(const char *data, size_t len)
 {
 	size_t n = 0;
@@ -42,6 +44,7 @@ static bool sse_is_line(const char *text)
 	return text == NULL || text[strcspn(text, "\r\n")] == '\0';
 }
 
+/* Empty data is one empty line. Data that ends with a line end has one empty line more. */
 int sse_event(char *ret, size_t cap, const char *event, const char *id, const char *data,
 	      size_t len)
 {

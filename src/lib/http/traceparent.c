@@ -10,6 +10,7 @@ static const struct part {
 	bool not_zero;
 } parts[] = { { 0, 2, false }, { 3, 32, true }, { 36, 16, true }, { 53, 2, false } };
 
+/* Upper case is refused, as the standard says. */
 static bool part_is_good(const char *text, const struct part *p)
 {
 	bool zero = true;

@@ -33,6 +33,7 @@ static int url_next_byte(struct http1_span *s, bool plus)
 	return high * 16 + low;
 }
 
+/* ret has room for cap bytes with the NUL. plus: '+' is a space. */
 static int url_decode_any(struct http1_span raw, bool plus, char *ret, size_t cap)
 {
 	size_t n = 0;
@@ -132,6 +133,7 @@ static int url_name_is(struct http1_span raw, const char *name)
 	return same && *name == '\0';
 }
 
+/* The whole query is read, also behind the name, since a second value would be an error. */
 int url_query_get(struct http1_span query, const char *name, char *ret, size_t cap)
 {
 	struct http1_span item, value, found = { NULL, 0 };
@@ -149,6 +151,7 @@ int url_query_get(struct http1_span query, const char *name, char *ret, size_t c
 	return url_decode_form(found, ret, cap) < 0 ? -1 : count;
 }
 
+/* Also the empty segment, which url_match() refuses before. */
 static bool url_is_dots(struct http1_span segment)
 {
 	size_t dots = 0;
@@ -159,6 +162,7 @@ static bool url_is_dots(struct http1_span segment)
 	return c == NOTHING && dots <= 2;
 }
 
+/* The raw segment becomes the next parameter. */
 static bool url_take(struct url_params *params, struct http1_span value)
 {
 	assert(params->n < URL_PARAMS_MAX);
@@ -178,6 +182,8 @@ static struct http1_span url_take_segment(struct http1_span *s)
 	return segment;
 }
 
+/* Segments are compared raw, so an encoded letter differs from a plain one and matches no fixed
+ * part. */
 bool url_match(const char *pattern, struct http1_span path, struct url_params *ret)
 {
 	struct http1_span want = { pattern, strlen(pattern) };
