@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL: out of memory. */
+/* NULL: out of memory. The caller wipes and frees it. */
 static uint8_t *masked_copy(const struct mask *m, const void *value, size_t n)
 {
 	uint8_t *copy = malloc(n + 1);

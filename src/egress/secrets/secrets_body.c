@@ -12,6 +12,7 @@
 
 enum secrets_body_kind { NEITHER, JSON, FORM };
 
+/* Parameters of the type, such as a charset, do not matter. */
 static enum secrets_body_kind kind_of(struct http1_span content_type)
 {
 	struct http1_span t = http1_media_type(content_type);
@@ -103,6 +104,8 @@ static void secrets_body_replace(struct work *w, const char *field, size_t from,
 	}
 }
 
+/* The set of secrets with a placeholder that this request may have. Computed once for the whole
+ * body. */
 static uint64_t find_allowed(const struct secrets *s, const struct secrets_use *u)
 {
 	uint64_t set = 0;
@@ -113,6 +116,7 @@ static uint64_t find_allowed(const struct secrets *s, const struct secrets_use *
 	return set;
 }
 
+/* The scanner only gives places: placeholders are searched for in the raw text. */
 static bool on_string(struct json_scan *s)
 {
 	struct work *w = s->arg;
@@ -140,6 +144,7 @@ static bool walk_json(struct work *w, size_t len)
 	return scan.done;
 }
 
+/* Names are decoded, values are searched as they are. */
 static bool walk_form(struct work *w, size_t len)
 {
 	struct http1_span rest = { (const char *)w->body, len }, name, value;

@@ -6,6 +6,7 @@
 #include "egress/secrets/secrets.h"
 #include "egress/secrets/secrets_private.h"
 
+/* By bytes, a shorter text before a longer one that begins with it. */
 static int secrets_placeholder_compare(const struct secret *a, const struct secret *b)
 {
 	size_t n =
@@ -27,6 +28,8 @@ static size_t secrets_placeholder_common(const struct secret *a, const struct se
 	return n;
 }
 
+/* An insertion sort, because there are at most SECRETS_MAX. A text that begins
+ * with another one stands behind it, with only such texts between, so neighbours are compared. */
 int secrets_placeholder_index(struct secrets *s, struct err *e)
 {
 	s->nplaces = 0;

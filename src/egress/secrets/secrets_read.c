@@ -119,6 +119,7 @@ static int list_add(char **list, const char *text)
 	return *list == NULL ? -1 : 0;
 }
 
+/* One word of "in". s->headers and s->fields have room for as many words as the list has. */
 static int read_place(struct secret *s, const char *text, struct err *e)
 {
 	static const char header[] = "header:", body[] = "body:";
@@ -156,6 +157,7 @@ static int read_in(struct secret *s, const json_t *list, struct err *e)
 	return got;
 }
 
+/* A secret without a placeholder is put in by rules only. */
 static int read_value(struct secret *s, const json_t *o, struct err *e)
 {
 	const char *name = s->name;
@@ -180,6 +182,7 @@ static int read_value(struct secret *s, const json_t *o, struct err *e)
 	return s->placeholder == NULL ? err_sys(e, "allocate") : 0;
 }
 
+/* A comma would divide the name in lists of names (secrets_use). */
 static int read_one(struct secret *s, const json_t *o, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(o, "name"));
@@ -247,6 +250,7 @@ static int make_mask(struct secrets *s, const json_t *more, struct err *e)
 	return s->mask == NULL ? -1 : 0;
 }
 
+/* Counters grow before an item is read, so secrets_free() also releases an item read in part. */
 static int read_all(struct secrets *s, const json_t *root, struct err *e)
 {
 	const json_t *list = json_object_get(root, "secrets"),
@@ -286,6 +290,7 @@ void secrets_prepare(void)
 	json_object_seed(seed | 1);
 }
 
+/* *ret is set on success only. A failed read has wiped all values read so far. */
 int secrets_read(const json_t *config, struct secrets **ret, struct err *e)
 {
 	struct secrets *s = calloc(1, sizeof(*s));

@@ -19,6 +19,8 @@ static bool is_same_value(const struct secret *a, const struct secret *b)
 	return a != NULL && a->len == b->len && memcmp(a->value, b->value, a->len) == 0;
 }
 
+/* Names before u->here went to earlier servers. There the value must be the same, but need not be
+ * allowed now. */
 static bool is_there(const struct secrets *was, const struct secrets *now,
 		     const struct secrets_use *u, const char *name, size_t n)
 {

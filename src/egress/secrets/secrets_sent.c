@@ -14,6 +14,7 @@ bool secrets_sent_has(const struct secrets_sent *s, const char *host, const char
 	return false;
 }
 
+/* Without memory the process ends: a forgotten pair could show the value to the cell. */
 static void add_one(struct secrets_sent *s, const char *host, const char *name)
 {
 	struct secrets_sent_pair *one;
@@ -31,6 +32,7 @@ static void add_one(struct secrets_sent *s, const char *host, const char *name)
 	str_copy(one->name, name);
 }
 
+/* A name that is too long is no secret's name. */
 void secrets_sent_add(struct secrets_sent *s, const char *host, const char *names)
 {
 	while (*names != '\0') {
