@@ -21,6 +21,8 @@ static int chunk_read_exactly(int fd, void *ret, size_t len)
 	return 1;
 }
 
+/* A piece never spans two chunks. The empty chunk ends the stream: a call after that would read
+ * behind it. */
 ssize_t chunk_in_read(int fd, void *ret, size_t cap, struct err *e)
 {
 	static uint64_t left; /* of the chunk. A process reads one stream */

@@ -14,6 +14,8 @@
 #define CANNOT_EXECUTE 126
 #define LEAST_BYTES (4U << 20) /* on disk, of an empty file system */
 
+/* Run in the child, with one pipe for input, output and errors and an empty environment. Status
+ * CANNOT_EXECUTE tells disk_tool_run() that the program did not start. */
 static void NORETURN disk_tool_execute(const char *const *argv, int out)
 {
 	char *envp[] = { NULL };
@@ -43,6 +45,7 @@ static void tool_read_line(int from, char *ret_line, unsigned cap)
 	ret_line[strcspn(ret_line, "\n")] = '\0';
 }
 
+/* Wait without an own deadline: the runner's deadline kills both processes. */
 int disk_tool_run(const char *const *argv, int *ret_status, char *ret_line, unsigned cap,
 		  struct err *e)
 {
@@ -72,6 +75,7 @@ int disk_tool_run(const char *const *argv, int *ret_status, char *ret_line, unsi
 	return 0;
 }
 
+/* A full disk is recognized by the message or by the free bytes that are left. */
 int disk_tool_not_made(int status, const char *line, struct err *e)
 {
 	struct statvfs fs;

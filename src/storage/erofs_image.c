@@ -17,6 +17,7 @@
 
 /* ---- the tree */
 
+/* A slot of the hash table tree.same. The key is the file's device and inode number. */
 struct erofs_same {
 	dev_t dev;
 	ino_t ino;
@@ -64,6 +65,7 @@ static int erofs_no_memory(struct err *e)
 	return err_set(e, ERR_LIMIT, "the names of all files take too much memory");
 }
 
+/* The tree owns the node. The caller sets owners, attributes and content. */
 struct erofs_node *erofs_tree_add(struct erofs_tree *t, const struct stat *st, struct err *e)
 {
 	struct erofs_node *n;
@@ -88,6 +90,7 @@ struct erofs_node *erofs_tree_add(struct erofs_tree *t, const struct stat *st, s
 	return n;
 }
 
+/* The name is copied. The list of entries doubles when it is full. */
 int erofs_tree_name(struct erofs_node *dir, const char *name, struct erofs_node *node,
 		    struct err *e)
 {
@@ -108,6 +111,7 @@ int erofs_tree_name(struct erofs_node *dir, const char *name, struct erofs_node 
 	return 0;
 }
 
+/* Bytes are compared without a sign, as the kernel's lookup does. */
 static int erofs_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct erofs_entry *)a)->name, ((const struct erofs_entry *)b)->name);
@@ -118,7 +122,11 @@ void erofs_tree_sort(struct erofs_node *dir)
 	qsort(dir->entries, dir->nentries, sizeof(*dir->entries), erofs_by_name);
 }
 
-/* ---- files with several names */
+/* ---- files with several names
+ *
+ * A hash table with open addressing finds the node of a file by device and inode number. Only files
+ * with more than one link come into it. At most half of the slots are taken, so every search ends
+ * at a free one. */
 
 /* The place of a file in the table. The table has free places. */
 static uint32_t erofs_place_of(const struct erofs_tree *t, dev_t dev, ino_t ino)
@@ -136,6 +144,7 @@ struct erofs_node *erofs_tree_find_same(const struct erofs_tree *t, const struct
 	return t->cap_same == 0 ? NULL : t->same[erofs_place_of(t, st->st_dev, st->st_ino)].node;
 }
 
+/* After an error the table is empty, and the walk ends. */
 static int erofs_grow(struct erofs_tree *t, struct err *e)
 {
 	struct erofs_same *old = t->same;
@@ -168,6 +177,8 @@ int erofs_tree_keep_same(struct erofs_tree *t, const struct stat *st, struct ero
 
 /* ---- attributes */
 
+/* The kernel's own bounds for lists and values, and the largest total that an inode can describe:
+ * its count has 16 bits and units of 4 bytes. */
 #define LIST_MAX 65536U
 #define VALUE_MAX 65535U
 #define NAMES_MAX 512U
@@ -189,6 +200,8 @@ struct attrs {
 	size_t len;
 };
 
+/* Append one attribute in its form on disk. The padding is zeros, because erofs_attrs_read() has
+ * cleared the bytes. Names without a known prefix are left out. */
 static int erofs_attrs_add(struct attrs *a, const char *name, const void *value, size_t len,
 			   struct err *e)
 {
@@ -212,6 +225,7 @@ static int erofs_attrs_add(struct attrs *a, const char *name, const void *value,
 	return 0;
 }
 
+/* An attribute that was removed since it was listed is left out. */
 static int erofs_attrs_add_one(int fd, const char *name, const struct storage_ids *ids,
 			       struct attrs *a, struct err *e)
 {
@@ -251,6 +265,7 @@ static int erofs_attrs_list(int fd, char text[LIST_MAX], const char *ret[NAMES_M
 	return 0;
 }
 
+/* A file without attributes gets no head for them either. */
 int erofs_attrs_read(int fd, const struct storage_ids *ids, struct erofs_node *ret, struct err *e)
 {
 	static struct attrs a; /* large, as the next two */
@@ -279,6 +294,7 @@ int erofs_attrs_read(int fd, const struct storage_ids *ids, struct erofs_node *r
 
 #define FIRST_AT 64U /* of the root directory's inode: no inode has the number 0 */
 
+/* Block numbers have 32 bits in an inode. */
 int erofs_image_check(uint64_t blocks, uint64_t bytes_max, struct err *e)
 {
 	if (blocks <= bytes_max / EROFS_BLOCK && blocks < UINT32_MAX)
@@ -320,6 +336,7 @@ static uint64_t erofs_dir_size(const struct erofs_node *dir)
 	return size;
 }
 
+/* The kind of a file as a directory's entry has it. */
 static uint8_t erofs_type_of(uint32_t mode)
 {
 	static const struct {
@@ -359,16 +376,19 @@ static void erofs_fill_dir(const struct erofs_node *dir, uint32_t from, uint32_t
 
 /* ---- places */
 
+/* The next free place of each part. `at` counts from the start of all inodes. */
 struct placing {
 	uint64_t next_block; /* for content */
 	uint64_t at;	     /* for inodes */
 };
 
+/* True if erofs_image.c writes the content. root_walk.c has written that of files. */
 static bool erofs_has_content_here(const struct erofs_node *n)
 {
 	return S_ISDIR(n->mode) || S_ISLNK(n->mode);
 }
 
+/* The inode and its attributes, without the content behind them. */
 static uint64_t erofs_head_size(const struct erofs_node *n)
 {
 	return sizeof(struct erofs_inode) + n->attrs_len;
@@ -403,6 +423,7 @@ static void erofs_place(struct placing *p, struct erofs_node *n)
 	p->next_block += erofs_up(n->size - erofs_inline_size(n), EROFS_BLOCK) / EROFS_BLOCK;
 }
 
+/* Sizes of directories come first, because the place of a node depends on its size. */
 static void erofs_place_all(struct erofs_tree *t, struct placing *p)
 {
 	for (struct erofs_node *n = t->first; n != NULL; n = n->next) {
@@ -414,6 +435,7 @@ static void erofs_place_all(struct erofs_tree *t, struct placing *p)
 
 /* ---- writing */
 
+/* Output is collected in one large buffer, because most pieces are small. */
 struct erofs_image_out {
 	int fd;
 	uint64_t at; /* of the file, where the buffer begins */
@@ -482,6 +504,7 @@ static int erofs_put_dir(struct erofs_image_out *o, const struct erofs_node *dir
 	return 0;
 }
 
+/* In blocks the target is filled up with zeros. */
 static int erofs_put_link(struct erofs_image_out *o, const struct erofs_node *n, bool behind,
 			  struct err *e)
 {
@@ -492,6 +515,7 @@ static int erofs_put_link(struct erofs_image_out *o, const struct erofs_node *n,
 	return behind ? 0 : erofs_skip_to(o, erofs_up(o->at + o->len, EROFS_BLOCK), e);
 }
 
+/* behind: the part after the inode is due. Otherwise the part in blocks is. */
 static int erofs_put_content(struct erofs_image_out *o, const struct erofs_node *n, bool behind,
 			     struct err *e)
 {
@@ -500,6 +524,7 @@ static int erofs_put_content(struct erofs_image_out *o, const struct erofs_node 
 	return S_ISLNK(n->mode) ? erofs_put_link(o, n, behind, e) : 0;
 }
 
+/* The inode, its attributes, and its tail of content. The order is fixed by the format. */
 static int erofs_put_inode(struct erofs_image_out *o, const struct erofs_node *n, struct err *e)
 {
 	bool is_device = S_ISCHR(n->mode) || S_ISBLK(n->mode);
@@ -528,6 +553,7 @@ static int erofs_put_inode(struct erofs_image_out *o, const struct erofs_node *n
 	return erofs_put_content(o, n, true, e);
 }
 
+/* No checksum and no UUID: equal trees give equal images. */
 static int erofs_put_super(int fd, const struct erofs_tree *t, uint64_t meta, uint64_t blocks,
 			   struct err *e)
 {
@@ -544,6 +570,7 @@ static int erofs_put_super(int fd, const struct erofs_tree *t, uint64_t meta, ui
 	return 0;
 }
 
+/* Two passes over the tree: the blocks of content, then all inodes at their places. */
 static int erofs_put_all(const struct erofs_tree *t, struct erofs_image_out *o, uint64_t meta,
 			 struct err *e)
 {
@@ -556,6 +583,8 @@ static int erofs_put_all(const struct erofs_tree *t, struct erofs_image_out *o, 
 			return -1;
 	return erofs_flush(o, e);
 }
+
+/* The super block is written after all inodes, so an image cut off before is no file system. */
 
 int erofs_image_write(struct erofs_tree *t, int fd, uint64_t next_block, uint64_t bytes_max,
 		      uint64_t *ret_bytes, struct err *e)

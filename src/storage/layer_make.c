@@ -26,6 +26,8 @@ struct outcome {
 	struct err err;
 };
 
+/* One run of layer_make(), in the runner and in its worker. `top` is the new directory, under its
+ * temporary name. */
 struct layer_making {
 	const struct layer_make *m;
 	int layers, top;
@@ -34,6 +36,7 @@ struct layer_making {
 	char temporary[64];
 };
 
+/* k->nlower counts the descriptors to close, also after an error. */
 static int layer_open_lower(struct layer_making *k, struct err *e)
 {
 	for (; k->nlower < k->m->nlower; k->nlower++) {
@@ -71,6 +74,7 @@ static int layer_check_lower(const struct layer_making *k, struct err *e)
 
 /* ---- the worker */
 
+/* After this the worker reaches only the new layer, the lower ones and m->read. */
 static int layer_confine(const struct layer_making *k, struct err *e)
 {
 	const struct storage_worker_dirs dirs = { .dir = k->top,
@@ -83,6 +87,8 @@ static int layer_confine(const struct layer_making *k, struct err *e)
 	return storage_jail_confine_worker(&dirs, e);
 }
 
+/* The memory limit stops an archive that makes the worker grow. Every result, also an error, goes
+ * through the pipe. */
 static void NORETURN run_worker(const struct layer_making *k, int result)
 {
 	const struct rlimit memory = { WORKER_MEMORY, WORKER_MEMORY }, none = { 0, 0 };
@@ -98,6 +104,8 @@ static void NORETURN run_worker(const struct layer_making *k, int result)
 	_exit(io_write_all(result, &o, sizeof(o), &e) < 0);
 }
 
+/* The worker has handled untrusted bytes, so its message is cleaned. A worker that was killed
+ * leaves a short message. */
 static int layer_read_outcome(int result, struct outcome *ret, struct err *e)
 {
 	size_t got = 0;
@@ -118,6 +126,7 @@ static int layer_read_outcome(int result, struct outcome *ret, struct err *e)
 	return -1;
 }
 
+/* Fork the worker and wait for it. Of its answer only three members are taken over. */
 static int layer_work(const struct layer_making *k, struct storage_reply *reply, struct err *e)
 {
 	struct outcome o;
@@ -149,6 +158,8 @@ static int layer_work(const struct layer_making *k, struct storage_reply *reply,
 
 /* ---- the layer */
 
+/* The layer's content is on disk before its name. The folder is synced last, so that cordond may
+ * record the layer. */
 static int layer_finish(const struct layer_making *k, struct err *e)
 {
 	if ((k->m->synced ? fsync(k->top) : syncfs(k->top)) < 0)
@@ -160,6 +171,7 @@ static int layer_finish(const struct layer_making *k, struct err *e)
 	return fsync(k->layers) < 0 ? storage_ops_fail(e, "write the folder of layers to disk") : 0;
 }
 
+/* keep is false for layer_make_nothing(). A taken id is refused before any work. */
 static int layer_make_in(struct layer_making *k, struct storage_run *run, bool keep, struct err *e)
 {
 	int result;
@@ -175,6 +187,8 @@ static int layer_make_in(struct layer_making *k, struct storage_run *run, bool k
 	return keep ? layer_finish(k, e) : 0;
 }
 
+/* The temporary name contains the job's serial number. storage_ops_clean() finds it by that number
+ * after a kill. */
 static int layer_make_any(struct storage_run *run, const struct layer_make *m, bool keep,
 			  struct err *e)
 {
@@ -210,6 +224,7 @@ int layer_make_nothing(struct storage_run *run, const struct layer_make *m, stru
 	return layer_make_any(run, m, false, e);
 }
 
+/* The descriptors stay open until the worker exits. */
 int layer_make_root(int top, const int *lower, unsigned nlower, int *ret_lower, struct err *e)
 {
 	int fd;

@@ -19,6 +19,8 @@
 
 /* ---- the directory where we are */
 
+/* Reopen t->dir at t->path. BENEATH makes the kernel refuse links, so the path means what the walk
+ * found. */
 static int layer_open_dir(struct layer_tree *t, struct err *e)
 {
 	fd_close(TAKE_FD(t->dir));
@@ -27,6 +29,7 @@ static int layer_open_dir(struct layer_tree *t, struct err *e)
 	return t->dir < 0 ? member_fail(e, "open", t->path) : 0;
 }
 
+/* At the top every lower layer takes part. */
 int layer_tree_init(struct layer_tree *t, int own, const int *lower, unsigned nlower, struct err *e)
 {
 	memset(t, 0, sizeof(*t));
@@ -46,6 +49,7 @@ void layer_tree_release(struct layer_tree *t)
 	fd_close(TAKE_FD(t->dir));
 }
 
+/* Back to the top of this layer. The mask of depth 0 never changes. */
 static int layer_go_top(struct layer_tree *t, struct err *e)
 {
 	t->depth = 0;
@@ -53,6 +57,7 @@ static int layer_go_top(struct layer_tree *t, struct err *e)
 	return layer_open_dir(t, e);
 }
 
+/* ".." at the top stays there, as in a root directory. */
 static int layer_go_up(struct layer_tree *t, struct err *e)
 {
 	if (t->depth == 0)
@@ -87,12 +92,15 @@ bool layer_tree_is_whiteout(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == 0;
 }
 
+/* The path of a name for lower layers. The result always fits: path and name are both below
+ * TAR_HEAD_PATH_MAX. */
 static int layer_join(const struct layer_tree *t, const char *name, char ret[2 * TAR_HEAD_PATH_MAX])
 {
 	return snprintf(ret, 2 * (size_t)TAR_HEAD_PATH_MAX, "%s%s%s", t->path,
 			t->path[0] == '\0' ? "" : "/", name);
 }
 
+/* Bit i of the mask stands for lower layer i. */
 static bool layer_has(const struct layer_mask *m, unsigned i)
 {
 	return (m->bits[i / 64] >> (i % 64) & 1) != 0;
@@ -128,6 +136,7 @@ static int layer_look_lower(const struct layer_tree *t, const char *name, struct
 	return 0;
 }
 
+/* f.mask is empty unless lower layers have a directory of that name. */
 int layer_tree_look(const struct layer_tree *t, const char *name, struct layer_found *ret,
 		    struct err *e)
 {
@@ -181,6 +190,7 @@ int layer_tree_count(struct layer_tree *t, uint64_t bytes, struct err *e)
 	return storage_room_take(t->own, bytes > STORAGE_ROOM_MARGIN ? bytes : BLOCK, e);
 }
 
+/* A whiteout counts as an entry. The name must be free in this layer. */
 static int layer_make_whiteout(struct layer_tree *t, const char *name, struct err *e)
 {
 	if (layer_tree_count(t, 0, e) < 0)
@@ -201,6 +211,7 @@ static int layer_copy_metadata(struct layer_tree *t, const char *name, const str
 	return to < 0 ? member_fail(e, "open", name) : member_copy_dir(from, to, e);
 }
 
+/* A directory is removed with its content. */
 int layer_tree_clear(struct layer_tree *t, const char *name, const struct layer_found *f,
 		     struct err *e)
 {
@@ -213,6 +224,7 @@ int layer_tree_clear(struct layer_tree *t, const char *name, const struct layer_
 	return 0;
 }
 
+/* Hide all lower entries in a directory that this layer has. The walk returns to where it was. */
 static int layer_hide_in(struct layer_tree *t, const char *name, const struct layer_mask *mask,
 			 struct err *e)
 {
@@ -224,6 +236,7 @@ static int layer_hide_in(struct layer_tree *t, const char *name, const struct la
 	return layer_go_up(t, e) < 0 ? -1 : result;
 }
 
+/* A directory that only lower layers have gets owner, mode, attributes and time from there. */
 int layer_tree_mkdir(struct layer_tree *t, const char *name, const struct layer_found *f,
 		     struct err *e)
 {
@@ -243,6 +256,8 @@ int layer_tree_mkdir(struct layer_tree *t, const char *name, const struct layer_
 	return 0;
 }
 
+/* An entry other than a directory hides the lower ones already. Two directories would be merged, so
+ * each lower entry gets a whiteout. */
 int layer_tree_hide_name(struct layer_tree *t, const char *name, struct err *e)
 {
 	struct layer_found f;
@@ -279,12 +294,15 @@ static int layer_read_link(const struct layer_tree *t, const char *name,
 	return 0;
 }
 
-/* A walk: the rest of the path, and how many links were followed. */
+/* A walk: the rest of the path, and how many links were followed. A rest longer than the buffer is
+ * refused. */
 struct layer_walk {
 	char rest[REST_MAX];
 	unsigned links;
 };
 
+/* Put the target in front of the rest of the path. An absolute target begins at the top again, as
+ * in a cell. */
 static int layer_follow(struct layer_tree *t, struct layer_walk *w, const char *name,
 			const struct layer_found *f, struct err *e)
 {
@@ -302,6 +320,7 @@ static int layer_follow(struct layer_tree *t, struct layer_walk *w, const char *
 	return target[0] == '/' ? layer_go_top(t, e) : 0;
 }
 
+/* Take one component of the path. A missing directory is made, and a whiteout gives way to it. */
 static int layer_step(struct layer_tree *t, struct layer_walk *w, const char *name, struct err *e)
 {
 	const struct stat *st;
@@ -323,6 +342,7 @@ static int layer_step(struct layer_tree *t, struct layer_walk *w, const char *na
 	return layer_go_down(t, name, &f.mask, e);
 }
 
+/* The rest gets shorter with each step. Only links make it longer, and LINKS_MAX bounds them. */
 static int layer_walk_path(struct layer_tree *t, struct layer_walk *w, struct err *e)
 {
 	char name[NAME_MAX + 1];
@@ -370,6 +390,7 @@ int layer_tree_parent(struct layer_tree *t, const char *path, const char **ret_n
 
 /* ---- all names of lower layers */
 
+/* Hide each name of one lower directory. */
 static int layer_hide_names(struct layer_tree *t, DIR *d, struct err *e)
 {
 	struct dirent *entry;
@@ -381,6 +402,7 @@ static int layer_hide_names(struct layer_tree *t, DIR *d, struct err *e)
 	return result;
 }
 
+/* Other layers of the mask may have more names, so each layer is listed. */
 int layer_tree_hide_all(struct layer_tree *t, struct err *e)
 {
 	const struct layer_mask mask = t->mask[t->depth];

@@ -42,6 +42,8 @@
  * All of them are in a pid namespace whose first process is this one: when it exits, for whatever
  * cause, the kernel kills the runners and their workers. */
 
+/* A row for each job. cordond knows it by `job`, and names of temporary files contain `serial`.
+ * late: killed at its deadline, and its socket has not been read yet. */
 struct runner {
 	pid_t pid;   /* 0: free */
 	int results; /* valid while pid is not 0: our end of its socket */
@@ -54,6 +56,7 @@ static struct runner runners[STORAGE_JOBS_MAX + STORAGE_STREAMS_MAX];
 static uint64_t serial;
 static int channel_fd;
 
+/* Every answer tells how full the disk is. The numbers stay 0 if they cannot be read. */
 static void main_fill_disk(struct storage_reply *r)
 {
 	struct statvfs fs;
@@ -80,6 +83,7 @@ static bool main_send_reply(struct storage_reply *r, uint32_t op, uint64_t job, 
 	return io_send(channel_fd, r, sizeof(*r), &fd, fd >= 0, &e) == 0;
 }
 
+/* As main_send_reply(), with an error and nothing else. */
 static bool main_refuse(uint32_t op, uint64_t job, const struct err *why)
 {
 	struct storage_reply r = { .err = *why };
@@ -96,11 +100,13 @@ static void main_refuse_all(int channel, const struct err *why)
 
 /* ---- in the runner */
 
+/* True if the request's volume is a mount outside of the storage folder. */
 static bool main_has_mount(const union storage_request *r)
 {
 	return r->head.op == STORAGE_CONTENT && (r->content.flags & STORAGE_CONTENT_ROOT) != 0;
 }
 
+/* Landlock first, then the operation. An error empties the answer. */
 static void NORETURN main_run(const union storage_request *r, const int *fds, int results)
 {
 	struct storage_reply reply = { 0 };
@@ -133,6 +139,7 @@ static struct runner *main_free_runner(bool stream)
 	return NULL;
 }
 
+/* Fork a runner. fds stay the caller's. */
 static int main_start(const union storage_request *r, const int *fds, struct err *e)
 {
 	struct runner *w = main_free_runner(storage_msg_is_stream(r));
@@ -227,6 +234,7 @@ static bool main_take_result(struct runner *w)
 	return goes_on;
 }
 
+/* Kill late runners. Return milliseconds up to the next deadline, or -1 for poll() without one. */
 static int main_until_deadline(void)
 {
 	uint64_t now = clock_now_ns(), at = UINT64_MAX;
@@ -262,6 +270,8 @@ static void main_reap_others(void)
 	}
 }
 
+/* One turn of the server: results before requests, since they free runners. False ends the program.
+ */
 static bool main_turn(void)
 {
 	struct pollfd fds[1 + COUNT(runners)] = { { .fd = channel_fd, .events = POLLIN } };
@@ -309,6 +319,7 @@ static void main_read_word(const char *word)
 		log_setup((enum log_format)format, (enum log_level)level);
 }
 
+/* Rights are given up last: the steps before need them. */
 static int main_prepare(struct err *e)
 {
 	if (op_arrange_setup(STORAGE_FD_AUTHORITY, e) < 0)

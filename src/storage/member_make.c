@@ -21,6 +21,7 @@
 #define XATTR_VALUE_MAX 65536U
 #define ATTRIBUTES_MAX 65536U
 
+/* errno must still be that of the failed call. */
 int member_fail(struct err *e, const char *what, const char *name)
 {
 	if (errno == ENOSPC || errno == EDQUOT)
@@ -28,6 +29,7 @@ int member_fail(struct err *e, const char *what, const char *name)
 	return err_sys(e, "%s %.150s", what, name);
 }
 
+/* user.overlay.* has a meaning to overlayfs: an archive could make up redirects and whiteouts. */
 bool member_may_set(const char *attribute)
 {
 	if (strcmp(attribute, CAPABILITY) == 0 || member_acl_is(attribute))
@@ -83,6 +85,7 @@ bool member_acl_is(const char *attribute)
 	return strcmp(attribute, ACCESS) == 0 || strcmp(attribute, DEFAULT) == 0;
 }
 
+/* n bytes, at most four, least significant first. */
 static uint32_t member_acl_get(const uint8_t *p, unsigned n)
 {
 	uint32_t v = 0;
@@ -98,11 +101,13 @@ static void member_acl_put32(uint8_t *p, uint32_t v)
 		p[i] = (uint8_t)v;
 }
 
+/* The id on disk. Ids that no cell has become "nobody". */
 static uint32_t member_map_id(uint64_t id, const struct storage_ids *ids)
 {
 	return (uint32_t)(id > ID_MAX ? MEMBER_NOBODY : id) + ids->shift;
 }
 
+/* A default list on any directory is remembered, since later entries inherit it. */
 static int member_acl_put(int fd, const char *attribute, const void *value, size_t len,
 			  struct err *e)
 {
@@ -156,6 +161,7 @@ static int member_acl_copy(int fd, const char *attribute, const void *value, siz
 	return member_acl_put(fd, attribute, value, len, e);
 }
 
+/* A list that does not exist is no error. */
 static int member_acl_drop(int fd, const char *attribute, struct err *e)
 {
 	if (fremovexattr(fd, attribute) == 0 || errno == ENODATA || errno == EOPNOTSUPP)
@@ -173,6 +179,7 @@ static int member_acl_clear(int fd, struct err *e)
 
 /* ---- owner, attributes, time */
 
+/* With a single id the owner stays that of this process. */
 static int member_set_owner(int dir, const char *name, int flags, const struct tar_head *h,
 			    const struct storage_ids *ids, struct err *e)
 {
@@ -193,6 +200,7 @@ struct timespec member_time(const struct tar_member *m)
 	return (struct timespec){ at, m->mtime_ns };
 }
 
+/* The time of the last access is left as it is. */
 static void member_get_times(const struct tar_member *m, struct timespec ret[2])
 {
 	ret[0] = (struct timespec){ 0, UTIME_OMIT };
@@ -215,6 +223,7 @@ static int member_set_attribute(int fd, const char *name, const void *value, siz
 	return member_fail(e, "set attribute", name);
 }
 
+/* Attributes that an archive may not set are passed over in silence. */
 static int member_set_attributes(int fd, const struct tar_member *m, const struct storage_ids *ids,
 				 struct err *e)
 {
@@ -285,6 +294,7 @@ static int member_write_body(int fd, struct tar_reader *r, uint64_t len, const c
 	return 0;
 }
 
+/* Bytes between the pieces stay holes. The size is set last, since a hole may be at the end. */
 static int member_write_pieces(int fd, const struct tar_member *m, struct tar_reader *r,
 			       struct err *e)
 {
@@ -297,6 +307,7 @@ static int member_write_pieces(int fd, const struct tar_member *m, struct tar_re
 	return ftruncate(fd, (off_t)m->real_size) < 0 ? member_fail(e, "write", m->head.path) : 0;
 }
 
+/* Mode 0600 until the owner is set, so no other user reads a half written file. */
 int member_make_file(int dir, const char *name, const struct tar_member *m, struct tar_reader *r,
 		     const struct storage_ids *ids, struct err *e)
 {
@@ -310,6 +321,7 @@ int member_make_file(int dir, const char *name, const struct tar_member *m, stru
 	return member_set_all(fd, m, ids, e);
 }
 
+/* A link has neither a mode nor attributes of its own here. */
 static int member_set_link(int dir, const char *name, const struct tar_member *m,
 			   const struct storage_ids *ids, struct err *e)
 {
@@ -323,6 +335,7 @@ static int member_set_link(int dir, const char *name, const struct tar_member *m
 	return 0;
 }
 
+/* The target is kept as it is. Cells resolve it in their own root directory. */
 int member_make_symlink(int dir, const char *name, const struct tar_member *m,
 			const struct storage_ids *ids, struct err *e)
 {
@@ -347,6 +360,7 @@ int member_make_fifo(int dir, const char *name, const struct tar_member *m,
 
 /* ---- a copy */
 
+/* Holes are filled with zeros. */
 static int member_copy_content(int from, int to, struct err *e)
 {
 	static uint8_t bytes[BUFFER];
@@ -358,6 +372,7 @@ static int member_copy_content(int from, int to, struct err *e)
 	return n < 0 ? err_sys(e, "read") : 0;
 }
 
+/* Attributes that cannot be read are left out. ACLs are copied with their stored ids. */
 static int member_copy_attributes(int from, int to, struct err *e)
 {
 	static char names[ATTRIBUTES_MAX], value[XATTR_VALUE_MAX];
@@ -378,6 +393,7 @@ static int member_copy_attributes(int from, int to, struct err *e)
 	return 0;
 }
 
+/* The order is that of member_set_all(), for the same reason. */
 int member_copy(int from, const struct stat *st, int dir, const char *name, struct err *e)
 {
 	const struct timespec times[2] = { { 0, UTIME_OMIT }, st->st_mtim };
@@ -435,6 +451,7 @@ static int member_split(const char *path, size_t *ret_len, const char **ret_name
 	return 0;
 }
 
+/* The first n bytes of path name the directory. */
 static int member_open_part(int top, const char *path, size_t n, int *ret_fd, struct err *e)
 {
 	char dirs[TAR_HEAD_PATH_MAX];

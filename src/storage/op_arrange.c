@@ -29,6 +29,7 @@ struct arrange_authority {
 
 #define ARRANGE_FILE_MAX (8U << 20)
 
+/* The layer being made, and how ids are stored. All functions of the file get it. */
 struct arranging {
 	struct layer_tree *tree;
 	const struct storage_ids *ids;
@@ -54,6 +55,7 @@ static void arrange_take_attributes(const struct arranging *a, const struct stat
 	ret->gid = a->ids->single ? 0 : st->st_gid - a->ids->shift;
 }
 
+/* *ret_fd is -1 without an error if the name is missing or no regular file. */
 static int arrange_open_it(struct arranging *a, const char *path, struct stat *ret_st, int *ret_fd,
 			   struct err *e)
 {
@@ -111,6 +113,7 @@ static void arrange_release(struct arranged *f)
 	buf_release(&f->text);
 }
 
+/* uid and gid are ids of cells. */
 static int arrange_set_owner(const struct arranging *a, int fd, uint32_t uid, uint32_t gid)
 {
 	return a->ids->single ? 0 : fchown(fd, uid + a->ids->shift, gid + a->ids->shift);
@@ -222,6 +225,7 @@ static int arrange_link(struct arranging *a, const char *path, const char *targe
 /* The host name of a cell is not in /etc/hosts: without !fqdn sudo warns of it each time. */
 #define NOPASSWD "Defaults !fqdn\n" USER_TEXT_USER " ALL=(ALL:ALL) NOPASSWD: ALL\n"
 
+/* An empty text means that there is no authority. A link with a slash would lead elsewhere. */
 static int arrange_authority_read(const char *text, size_t len, struct arrange_authority *ret,
 				  struct err *e)
 {
@@ -242,6 +246,8 @@ static int arrange_authority_read(const char *text, size_t len, struct arrange_a
 
 /* ---- directories and files that every root directory has */
 
+/* Mount points must be directories, so other entries there are replaced. All other entries of the
+ * image stay. */
 static int arrange_make_places(struct arranging *a, struct err *e)
 {
 	static const struct {
@@ -264,6 +270,7 @@ static int arrange_make_places(struct arranging *a, struct err *e)
 	return arrange_link(a, "etc/machine-id", "/dev/machine-id", e);
 }
 
+/* The resolver's address is that of every cell's network. */
 static int arrange_make_names(struct arranging *a, struct err *e)
 {
 	if (arrange_put(a, "etc/resolv.conf", 0644,
@@ -290,6 +297,7 @@ static int arrange_write_made(struct arranging *a, const char *path, const struc
 	return result;
 }
 
+/* Write the whole new text of a file to ret. One for each format of user_text.h. */
 typedef void edit_fn(const char *old, size_t len, struct buf *ret);
 
 /* shadow and gshadow: if must is false, only if there is one. */
@@ -308,6 +316,7 @@ static int arrange_edit(struct arranging *a, const char *path, mode_t mode, bool
 	return result;
 }
 
+/* The first one that the image has. *ret is the last of the list if there is none. */
 static int arrange_find_shell(struct arranging *a, const char **ret, struct err *e)
 {
 	static const char *const shells[] = { "/bin/bash", "/usr/bin/bash", "/bin/sh" };
@@ -321,6 +330,7 @@ static int arrange_find_shell(struct arranging *a, const char **ret, struct err 
 	return 0;
 }
 
+/* old: the texts of passwd and group. shadow is made if there is none, gshadow is not. */
 static int arrange_write_users(struct arranging *a, const struct arranged *passwd,
 			       const struct arranged *group, const struct user_text *u,
 			       const char *const old[2], struct err *e)
@@ -369,6 +379,7 @@ static int arrange_fill_home(struct arranging *a, const struct user_text *u, str
 	return 0;
 }
 
+/* user_text.h works on texts up to this size. */
 static int arrange_check_size(const char *name, const struct arranged *f, struct err *e)
 {
 	if (f->text.len <= USER_TEXT_MAX)
@@ -376,6 +387,7 @@ static int arrange_check_size(const char *name, const struct arranged *f, struct
 	return err_set(e, ERR_INVALID, "/%s of the image is larger than 1 MiB", name);
 }
 
+/* Read passwd and group, choose the ids of "user", and write all files with them. */
 static int arrange_make_users(struct arranging *a, struct err *e)
 {
 	struct user_text u = { .home = "/" HOME, .shell = "/bin/sh" };
@@ -446,6 +458,8 @@ static int arrange_add_to_bundle(struct arranging *a, const char *path, const ch
 	return result;
 }
 
+/* Known bundles get the certificate added. OpenSSL finds it by the link, and update-ca-certificates
+ * by the first file. */
 static int arrange_make_trust(struct arranging *a, const struct arrange_authority *authority,
 			      struct err *e)
 {
@@ -499,6 +513,7 @@ static int op_arrange_arrange(struct layer_tree *t, const struct storage_ids *id
 static int arrange_add_dir(struct arranging *a, int from, const char *path, unsigned depth,
 			   struct err *e);
 
+/* The content was written by Cordon, so it is read without a check. Owners become root. */
 static int arrange_add_file(struct arranging *a, int dir, const char *name, const char *path,
 			    const struct stat *st, struct err *e)
 {
@@ -525,6 +540,7 @@ static int arrange_add_file(struct arranging *a, int dir, const char *name, cons
 	return result;
 }
 
+/* Links and entries below DEPTH_MAX levels are left out. */
 static int arrange_add_entry(struct arranging *a, int dir, const char *name, const char *path,
 			     unsigned depth, struct err *e)
 {
@@ -543,6 +559,7 @@ static int arrange_add_entry(struct arranging *a, int dir, const char *name, con
 			 : arrange_add_dir(a, below, path, depth - 1, e);
 }
 
+/* `from` stays open: the listing has a descriptor of its own. */
 static int arrange_add_dir(struct arranging *a, int from, const char *path, unsigned depth,
 			   struct err *e)
 {
@@ -597,6 +614,7 @@ struct arranged_image {
 
 /* ---- the operation */
 
+/* Runs in the worker. The authority was read at the program's start. */
 static int arrange_work(void *arg, int top, const int *lower, struct storage_reply *reply,
 			struct err *e)
 {
@@ -621,6 +639,7 @@ static int arrange_work(void *arg, int top, const int *lower, struct storage_rep
 	return 0;
 }
 
+/* The programs' directory is opened before the worker, which could not open it. */
 int op_arrange(struct storage_run *run, struct err *e)
 {
 	struct arranged_image image = { .r = run->r->arrange, .programs = -1 };

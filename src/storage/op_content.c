@@ -68,6 +68,7 @@ struct content_place {
 
 /* "user" of every template */
 
+/* The number of the failed call is kept in e->sys: cordond makes it a status of HTTP. */
 static int content_fail(struct err *e, const char *path)
 {
 	int sys = errno;
@@ -181,6 +182,7 @@ static int content_find(const struct content *c, const char *path, bool parents,
  * A file is locked by the child that writes it. An unlocked entry is a tree to be removed, or was
  * left by a killed child: the process that opens the directory removes it. */
 
+/* Random, so children that work at the same time do not meet. */
 static void content_new_name(const char *prefix, char ret_name[32])
 {
 	rand_id(prefix, ret_name, 32);
@@ -252,6 +254,7 @@ static int content_new_file(int new, char ret_name[32])
 
 /* ---- the answer of an operation */
 
+/* 0 or -1. The error's text is of no use, since the reader is gone. */
 static int content_put_bytes(const struct content *c, const void *bytes, size_t len)
 {
 	struct err ignored;
@@ -307,6 +310,7 @@ static int content_put_entry(const struct content *c, int fd, const char *path)
 
 /* ---- operations on entries */
 
+/* A link at the end of the path is described, not followed. */
 static int content_stat(const struct content *c, struct err *e)
 {
 	OWN_FD fd = content_open(c, c->r->path, O_PATH | O_NOFOLLOW);
@@ -321,6 +325,7 @@ static int content_stat(const struct content *c, struct err *e)
 static int content_list_below(const struct content *c, int dir, const char *path, unsigned depth,
 			      uint64_t *count, struct err *e);
 
+/* One entry, and with a depth above 1 its content. Entries that vanish are passed over. */
 static int content_list_one(const struct content *c, int dir, const char *name, const char *in,
 			    unsigned depth, uint64_t *count, struct err *e)
 {
@@ -365,6 +370,7 @@ static int content_list_below(const struct content *c, int dir, const char *path
 	return rc;
 }
 
+/* depth and entries_max of the request bound the answer. */
 static int content_list(const struct content *c, struct err *e)
 {
 	int fd = content_open(c, c->r->path, O_RDONLY | O_DIRECTORY);
@@ -393,6 +399,7 @@ static int content_existing(const struct content *c, struct err *e)
 	return content_fail(e, c->r->path);
 }
 
+/* The directory has its owner and mode before its entry is written to the answer. */
 static int content_make(const struct content *c, struct err *e)
 {
 	mode_t mode = c->r->mode == STORAGE_CONTENT_UNSET ? 0755 : c->r->mode;
@@ -433,6 +440,7 @@ static int content_open_plain(const struct content *c, struct err *e)
 	return TAKE_FD(fd);
 }
 
+/* uid, gid and mode that are unset stay as they are. */
 static int content_change(const struct content *c, struct err *e)
 {
 	uint32_t uid = c->r->uid, gid = c->r->gid;
@@ -485,6 +493,7 @@ static char buffer[BUFFER];
 
 /* ---- read */
 
+/* *st is that of the opened file. The first look keeps pipes and devices from being opened. */
 static int content_open_file(const struct content *c, struct stat *st, struct err *e)
 {
 	OWN_FD seen = content_open(c, c->r->path, O_PATH);
@@ -521,6 +530,7 @@ static int content_send_bytes(const struct content *c, int fd, uint64_t left)
 	return 0;
 }
 
+/* The length is announced first. A file that grows afterwards is cut there. */
 static int content_read(const struct content *c, struct err *e)
 {
 	struct content_record data = { .kind = CONTENT_DATA };
@@ -552,6 +562,8 @@ static int content_take_room(const struct content *c, int fd, uint64_t bytes, st
 	return storage_room_take(c->room >= 0 ? c->room : fd, bytes, e);
 }
 
+/* Take the chunks of the client. Bytes, reserve and the end of the stream are checked on the way.
+ */
 static int content_fill(const struct content *c, int fd, struct err *e)
 {
 	uint64_t total = 0;
@@ -585,6 +597,7 @@ static int content_check(const struct content *c, const struct content_place *p,
 	return 0;
 }
 
+/* On disk first, then renamed. Without force a file that has come in between wins. */
 static int content_commit(const struct content *c, const struct content_place *p, int new,
 			  const char *name, int fd, struct err *e)
 {
@@ -609,6 +622,8 @@ static int content_find_file(const struct content *c, bool parents, struct conte
 	return content_check(c, ret, e);
 }
 
+/* The path is checked before the content is read, and again behind it. After an error the new file
+ * is removed. */
 static int content_write(const struct content *c, struct err *e)
 {
 	CONTENT_PLACE p = CONTENT_PLACE_NONE;
@@ -652,6 +667,7 @@ static void content_run(struct content *c)
 	IGNORED(content_put(c, &last), "the reader is gone, which ends the operation, too");
 }
 
+/* In the worker. Failures before the operation go into the answer, too. */
 static void NORETURN content_work(const struct storage_run *run, int volume, int room)
 {
 	const struct storage_content *r = &run->r->content;

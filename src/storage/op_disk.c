@@ -28,11 +28,13 @@ static int disk_open_disks(struct err *e)
 	return fd < 0 ? err_sys(e, "open the folder of disks") : fd;
 }
 
+/* "ID.img". Ids are checked, so no other file of the folder is named. */
 static void disk_name_of(const char *id, char *ret, size_t cap)
 {
 	(void)snprintf(ret, cap, "%s" END, id);
 }
 
+/* The program opens the image by its path, in the runner's jail. */
 static int disk_format(const char *path, const struct storage_disk *r, struct err *e)
 {
 	char inodes[16], line[160];
@@ -68,6 +70,7 @@ static int disk_make_new(int disks, const char *temporary, const struct storage_
 	return 0;
 }
 
+/* A former disk of the session is replaced by the rename. */
 int op_disk_make(struct storage_run *run, struct err *e)
 {
 	const struct storage_disk *r = &run->r->disk;
@@ -89,6 +92,7 @@ int op_disk_make(struct storage_run *run, struct err *e)
 	return -1;
 }
 
+/* The lock is the keeper's, too: a mounted disk is refused. */
 int op_disk_check(struct storage_run *run, struct err *e)
 {
 	OWN_FD disks = disk_open_disks(e);
@@ -115,6 +119,7 @@ int op_disk_check(struct storage_run *run, struct err *e)
 	return 0;
 }
 
+/* A disk that does not exist is a success, so cordond may ask again. */
 int op_disk_remove(struct storage_run *run, struct err *e)
 {
 	OWN_FD disks = disk_open_disks(e);
@@ -128,6 +133,7 @@ int op_disk_remove(struct storage_run *run, struct err *e)
 	return 0;
 }
 
+/* Ids go to the descriptor of the request, each with its NUL. */
 int op_disk_list(struct storage_run *run, struct err *e)
 {
 	int disks = disk_open_disks(e), result = 0;

@@ -37,6 +37,7 @@ static uint32_t files_place_of(const struct storage_listing *l, const char *name
 	return from;
 }
 
+/* True if a higher layer has given this name already. */
 static bool files_is_there(const struct storage_listing *l, const char *name)
 {
 	uint32_t at = files_place_of(l, name);
@@ -44,6 +45,7 @@ static bool files_is_there(const struct storage_listing *l, const char *name)
 	return at < l->n && strcmp(l->files[l->sorted[at]].name, name) == 0;
 }
 
+/* Names that only whiteouts have are left out. `sorted` stays in order by an insertion. */
 static int files_add(struct storage_listing *l, const char *name, struct err *e)
 {
 	struct storage_file *f = &l->files[l->n];
@@ -74,6 +76,7 @@ static int files_add(struct storage_listing *l, const char *name, struct err *e)
 	return 0;
 }
 
+/* Stop at the limit: l->files has no more room. */
 static int files_add_layer(struct storage_listing *l, unsigned i, struct err *e)
 {
 	int fd = openat(l->tree->lower[i], l->tree->path[0] == '\0' ? "." : l->tree->path,
@@ -94,6 +97,7 @@ static int files_add_layer(struct storage_listing *l, unsigned i, struct err *e)
 	return result;
 }
 
+/* The answer is sorted by the names' bytes. */
 static int files_compare(const void *a, const void *b)
 {
 	return strcmp(((const struct storage_file *)a)->name,
@@ -115,6 +119,7 @@ static int files_enter(struct layer_tree *t, const char *path, struct err *e)
 	return layer_tree_enter(t, path, e);
 }
 
+/* The highest layer first, though files_add() takes each entry from the layer that shows it. */
 static int files_list(struct storage_listing *l, struct err *e)
 {
 	struct layer_mask mask;
@@ -130,6 +135,7 @@ static int files_list(struct storage_listing *l, struct err *e)
 	return 0;
 }
 
+/* The answer's bytes go to the request's descriptor, as an array of struct storage_file. */
 static int files_work(void *arg, int top, const int *lower, struct storage_reply *reply,
 		      struct err *e)
 {

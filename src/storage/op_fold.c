@@ -37,6 +37,7 @@ struct fold_dir {
 	int base[STORAGE_STACK_MAX + 1]; /* what it will be merged with, likewise. none: nothing */
 };
 
+/* Bytes and entries of the new layer so far. One worker folds one layer. */
 static struct storage_reply *counts;
 
 static bool fold_is_dots(const char *name)
@@ -44,6 +45,7 @@ static bool fold_is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+/* A name that cannot be looked at counts as missing. */
 static bool fold_find(int dir, const char *name, struct stat *ret)
 {
 	return fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
@@ -94,6 +96,7 @@ static int fold_open_merged(const struct fold_dir *d, unsigned i, const char *na
 	return 0;
 }
 
+/* Make one merged directory and fold into it. All its descriptors are closed again. */
 static int fold_directory(const struct fold_dir *d, unsigned i, const char *name, unsigned depth,
 			  struct err *e)
 {
@@ -116,6 +119,7 @@ static int fold_directory(const struct fold_dir *d, unsigned i, const char *name
 	return result;
 }
 
+/* Files are linked, so both layers have the same blocks on disk. */
 static int fold_entry(const struct fold_dir *d, unsigned i, const char *name, unsigned depth,
 		      struct err *e)
 {
@@ -157,6 +161,7 @@ static bool fold_shows(const struct fold_dir *d, unsigned i, const char *name)
 	return fold_find(d->base[i], name, &st) && !layer_tree_is_whiteout(&st);
 }
 
+/* Write the whiteouts for one directory of the base. */
 static int fold_hide_names(const struct fold_dir *d, unsigned i, struct err *e)
 {
 	int fd = openat(d->base[i], ".", DIR_FLAGS | O_CLOEXEC), result = 0;
@@ -178,6 +183,8 @@ static int fold_hide_names(const struct fold_dir *d, unsigned i, struct err *e)
 	(void)closedir(list);
 	return result;
 }
+
+/* From the highest directory down. A name that has its whiteout is passed over. */
 
 static int fold_hide_base(const struct fold_dir *d, struct err *e)
 {
@@ -229,6 +236,7 @@ struct folded {
 	uint32_t reserve_percent;
 };
 
+/* Append the directory to the list, if it exists. */
 static void fold_open_place(int layer, const char *name, int *list, unsigned *n)
 {
 	int fd = openat(layer, name, DIR_FLAGS | O_CLOEXEC);
@@ -264,6 +272,7 @@ static int fold_place(int top, const int *layers, unsigned place, const struct f
 	return result;
 }
 
+/* Places have consecutive numbers, so the first missing one is the end. */
 static int fold_work(void *arg, int top, const int *layers, struct storage_reply *reply,
 		     struct err *e)
 {

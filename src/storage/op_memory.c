@@ -28,6 +28,7 @@ static const char *const parts[] = { "ram", "devices" };
 
 /* ---- to disk */
 
+/* The size is set at the end, because a hole may be the last part. */
 static int memory_save_part(struct sparse_copy *c, int top, const char *name, int from,
 			    struct err *e)
 {
@@ -62,6 +63,7 @@ static int memory_save(void *arg, int top, const int *lower, struct storage_repl
 	return 0;
 }
 
+/* Only memfds have seals, so other files are refused, too. */
 static int memory_check_sealed(int fd, struct err *e)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -85,6 +87,7 @@ int op_memory_save(struct storage_run *run, struct err *e)
 
 /* ---- in memory */
 
+/* to: a memfd that the caller made. No one can write to it afterwards. */
 static int memory_fill_part(struct sparse_copy *c, int from, int to, struct err *e)
 {
 	struct stat st;
@@ -128,6 +131,7 @@ static int memory_load_part(int layers, const char *layer, const char *name, int
 	return 0;
 }
 
+/* Holes of the file stay holes of the memory. */
 int op_memory_load(struct storage_run *run, struct err *e)
 {
 	OWN_FD layers = storage_ops_open_layers(e);

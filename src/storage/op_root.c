@@ -50,6 +50,7 @@ static int root_open_place(const struct root_making *m, const int *layers, unsig
 	return 0;
 }
 
+/* Places without any directory are left out. The names in r->at have no gaps. */
 static int root_open_places(const struct root_making *m, const int *layers, struct root_place *ret,
 			    unsigned *ret_n, struct err *e)
 {
@@ -66,6 +67,7 @@ static int root_open_places(const struct root_making *m, const int *layers, stru
 	return n == 0 ? err_set(e, ERR_INVALID, "the layers have no root directory") : 0;
 }
 
+/* Files are copied during the walk. The rest of the image follows. */
 static int root_work(void *arg, int top, const int *layers, struct storage_reply *reply,
 		     struct err *e)
 {
@@ -96,6 +98,7 @@ static int root_work(void *arg, int top, const int *layers, struct storage_reply
 	return result;
 }
 
+/* run->fd goes along with the answer. */
 static int root_open_image(const char *layer, struct storage_run *run, struct err *e)
 {
 	OWN_FD layers = storage_ops_open_layers(e);
@@ -139,6 +142,7 @@ int op_root_open(struct storage_run *run, struct err *e)
 
 enum { IMAGE_FD = 3, DIRS_FD };
 
+/* at[0] stays empty, for "/". */
 static int root_tool_read_word(const char *word, uint64_t *ret_max, char at[][STORAGE_PLACE_MAX],
 			       unsigned *ret_n, struct err *e)
 {
@@ -158,6 +162,7 @@ static int root_tool_read_word(const char *word, uint64_t *ret_max, char at[][ST
 	return 0;
 }
 
+/* Each place is one directory of the machine, with owners as they are. */
 static int root_tool_make(uint64_t max, char at[][STORAGE_PLACE_MAX], unsigned n, struct err *e)
 {
 	static struct root_place places[STORAGE_HOST_MAX]; /* large */

@@ -15,6 +15,7 @@
 #define END ".img" /* of a disk's name, see op_disk.c */
 #define BUFFER 256
 
+/* Rows are sent in batches, so any number of images takes the same memory. */
 struct op_sizes {
 	int out; /* borrowed */
 	unsigned n;

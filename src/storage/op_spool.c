@@ -17,6 +17,7 @@
 
 #define BUFFER 262144
 
+/* The file loses its name at once, and exists as long as its descriptor is open. */
 static int spool_open_file(uint64_t serial, struct err *e)
 {
 	OWN_FD folder = open(STORAGE_UPLOADS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -39,6 +40,7 @@ static int spool_put(int fd, const void *bytes, size_t len, struct err *e)
 	return storage_ops_fail(e, "write an upload");
 }
 
+/* The upload while it is written. */
 struct spool_sink {
 	const struct storage_spool *r;
 	int fd; /* borrowed */

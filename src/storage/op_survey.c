@@ -24,6 +24,7 @@
 #include "storage/stream_in.h"
 #include "storage/tar_member.h"
 
+/* One archive and the facts found out about it. A result of kind ROOTFS has no layers. */
 struct survey {
 	int archive; /* borrowed: a file, read from its start */
 	int spare;   /* borrowed: an empty file, for a compressed image without its compression */
@@ -42,6 +43,7 @@ struct survey_file {
 	uint64_t offset, size;
 };
 
+/* The files of an archive in their order. Names of SURVEY_NAME_MAX bytes or more are left out. */
 struct survey_index {
 	struct survey_file *files; /* owned */
 	size_t n;
@@ -78,6 +80,7 @@ static void survey_link_target(const struct tar_head *h, char ret[SURVEY_NAME_MA
 		memcpy(ret, target, strlen(target) + 1);
 }
 
+/* Too many files make the archive a root file system, and are no error. */
 static int survey_add(struct survey_index *x, const struct tar_member *m, uint64_t offset,
 		      struct err *e)
 {
@@ -102,6 +105,7 @@ static int survey_add(struct survey_index *x, const struct tar_member *m, uint64
 	return 0;
 }
 
+/* An archive that fails at its first member has another format. */
 static int survey_list(struct tar_reader *tar, struct survey_index *x, struct err *e)
 {
 	static struct tar_member m; /* large */
@@ -206,6 +210,7 @@ static int survey_read_file(const struct surveying *v, const struct survey_file 
 	return 0;
 }
 
+/* NULL: *e says why. The size must be the descriptor's. */
 static const struct survey_file *survey_find_blob(const struct surveying *v,
 						  const struct oci_descriptor *d, struct err *e)
 {
@@ -225,6 +230,7 @@ static const struct survey_file *survey_find_blob(const struct surveying *v,
 	return NULL;
 }
 
+/* Read a small blob and check its digest. The caller releases ret in any case. */
 static int survey_read_blob(const struct surveying *v, const struct oci_descriptor *d,
 			    struct buf *ret, struct err *e)
 {
@@ -302,6 +308,7 @@ static int survey_find_manifest(const struct surveying *v, struct buf *doc,
 	return err_set(e, ERR_LIMIT, "index: more than %d, one in the other", OCI_INDEX_DEPTH_MAX);
 }
 
+/* All layers are found and hashed before any is unpacked. */
 static int survey_take_manifest(struct surveying *v, const struct buf *doc, struct err *e)
 {
 	static struct oci_manifest m; /* large */
@@ -319,6 +326,7 @@ static int survey_take_manifest(struct surveying *v, const struct buf *doc, stru
 	return survey_check_config(v->s, e);
 }
 
+/* The image's digest is that of its manifest. */
 static int survey_take_layout(struct surveying *v, const struct survey_file *index, struct err *e)
 {
 	struct oci_descriptor d = { 0 };
@@ -338,6 +346,7 @@ static int survey_take_layout(struct surveying *v, const struct survey_file *ind
 
 /* ---- a docker-archive */
 
+/* Such archives have no digests to check. The image's digest is that of its configuration. */
 static int survey_take_names(struct surveying *v, const struct oci_archive *a, struct err *e)
 {
 	const struct survey_file *config = survey_index_find(&v->index, a->config);
@@ -377,6 +386,7 @@ static int survey_take_docker(struct surveying *v, const struct survey_file *man
 
 /* ---- its kind */
 
+/* An archive with more files than the index has room for is no image. */
 static bool survey_is_image(const struct survey_index *x)
 {
 	if (x->too_many)
@@ -414,6 +424,7 @@ static int survey_expand(struct surveying *v, struct err *e)
 	return survey_index_read(v->fd, v->s->bytes_max, &v->index, e);
 }
 
+/* An archive with both forms, as docker save writes it, is read as an OCI layout. */
 static int survey_classify(struct surveying *v, struct err *e)
 {
 	const struct survey_file *index = survey_index_find(&v->index, "index.json");

@@ -13,6 +13,7 @@
 
 #define HEAD_BYTES 4096U /* of the stream for each entry: headers and padding */
 
+/* The request with its descriptors by name. They are borrowed. */
 struct unpacked {
 	const struct storage_unpack *r;
 	int input;
@@ -33,6 +34,7 @@ static struct stream_in *unpack_open_stream(const struct unpacked *u, bool hash,
 	return stream_in_part(u->input, u->r->from, u->r->length, unpack_stream_max(u->r), hash, e);
 }
 
+/* An image's layer or a root file system goes into place 0. */
 static int unpack_root(const struct unpacked *u, int top, const int *lower, struct stream_in *in,
 		       struct storage_reply *reply, struct err *e)
 {
@@ -70,6 +72,7 @@ static int unpack_searched(const struct unpacked *u, int top, struct stream_in *
 	return 0;
 }
 
+/* The search is freed here, so the stream loses its watch first. */
 static int unpack_changes(const struct unpacked *u, int top, struct stream_in *in,
 			  struct storage_reply *reply, struct err *e)
 {
@@ -98,6 +101,8 @@ static int unpack_check_hash(const struct storage_unpack *r, const uint8_t found
 	return err_set(e, ERR_INVALID, "the content of the archive does not have its digest");
 }
 
+/* The stream is read to its end, behind the archive's end marker, because the digest covers all of
+ * it. */
 static int unpack_work(void *arg, int top, const int *lower, struct storage_reply *reply,
 		       struct err *e)
 {

@@ -39,6 +39,7 @@ static int volume_make_data(int volume, struct err *e)
 	return 0;
 }
 
+/* mke2fs copies the directory tree into the new file system. One inode for 16 KiB of size. */
 static int volume_format(const char *name, uint64_t bytes, struct err *e)
 {
 	char image[128], tree[128], inodes[24], line[160];
@@ -89,6 +90,7 @@ static int volume_make_image(int volume, const char *name, uint64_t bytes, struc
 	return tree_remove(volume, "tree", e);
 }
 
+/* Make the volume under a temporary name, and bring all of it to disk. */
 static int volume_make_new(int volumes, const char *name, const struct storage_volume *r,
 			   struct err *e)
 {
@@ -103,6 +105,7 @@ static int volume_make_new(int volumes, const char *name, const struct storage_v
 	return syncfs(volume) < 0 ? storage_ops_fail(e, "sync the volume") : 0;
 }
 
+/* A volume that does not exist is a success. */
 static int volume_remove_named(const struct storage_run *run, int volumes, const char *name,
 			       struct err *e)
 {
@@ -114,6 +117,7 @@ static int volume_remove_named(const struct storage_run *run, int volumes, const
 	return tree_remove(volumes, gone, e);
 }
 
+/* A former volume with the name is removed first. */
 int op_volume_make(struct storage_run *run, struct err *e)
 {
 	const struct storage_volume *r = &run->r->volume;
@@ -143,6 +147,7 @@ int op_volume_remove(struct storage_run *run, struct err *e)
 
 #define DEPTH_MAX 256 /* what is deeper is not counted */
 
+/* Cells change the tree at the same time, so entries that vanish are passed over. */
 static int volume_add_below(int dir, const char *name, unsigned depth, struct storage_reply *sum)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

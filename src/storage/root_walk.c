@@ -134,6 +134,7 @@ static int walk_list_all(const struct root_walk *w, const struct walk_dir *d,
 
 /* ---- directories */
 
+/* Only "/" has places in it. */
 static const struct root_place *walk_find_place(const struct root_walk *w, const struct walk_dir *d,
 						const char *name)
 {
@@ -152,6 +153,7 @@ static int walk_open_at(struct walk_dir *d, int dir, const char *name, struct er
 	return 0;
 }
 
+/* ret owns duplicates, so it is closed as every other directory is. */
 static int walk_open_place(const struct root_place *p, struct walk_dir *ret, struct err *e)
 {
 	ret->at = p;
@@ -219,6 +221,7 @@ static int walk_add_merged(struct root_walk *w, const struct walk_dir *d,
 
 /* ---- files */
 
+/* Holes of the file stay holes of the image, which the kernel reads as zeros. */
 static int walk_add_content(struct root_walk *w, int fd, struct erofs_node *n, struct err *e)
 {
 	uint64_t blocks = (n->size + EROFS_BLOCK - 1) / EROFS_BLOCK;
@@ -278,6 +281,7 @@ static int walk_add_opened(struct root_walk *w, int dir, const char *name, const
 	return walk_add_content(w, fd, *ret, e) < 0 ? err_wrap(e, "%.100s", name) : 0;
 }
 
+/* Links, devices and others are never opened. */
 static int walk_add_new(struct root_walk *w, int dir, const char *name, const struct stat *st,
 			bool of_base, struct erofs_node **ret, struct err *e)
 {
@@ -292,6 +296,7 @@ static int walk_add_new(struct root_walk *w, int dir, const char *name, const st
 	return 0;
 }
 
+/* A further link of a file becomes a further name of its node. */
 static int walk_add_file(struct root_walk *w, const struct walk_dir *d,
 			 const struct walk_name *name, const struct stat *st,
 			 struct erofs_node *parent, struct err *e)
@@ -325,6 +330,7 @@ static int walk_add_entry(struct root_walk *w, const struct walk_dir *d,
 	return walk_add_file(w, d, name, &st, parent, e);
 }
 
+/* Of entries with one name only the first counts, which is the highest. */
 static int walk_visit(struct root_walk *w, const struct walk_dir *d, struct erofs_node *node,
 		      struct erofs_node *parent, unsigned depth, struct err *e)
 {

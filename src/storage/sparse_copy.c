@@ -12,6 +12,7 @@
 #define BUFFER (1U << 20)
 #define PAGE 4096U
 
+/* Count and write one run. Both bounds are checked before the write. */
 static int sparse_write_at(struct sparse_copy *c, const uint8_t *bytes, size_t len, uint64_t at,
 			   struct err *e)
 {
@@ -52,6 +53,7 @@ static int sparse_write_pages(struct sparse_copy *c, const uint8_t *bytes, size_
 	return 0;
 }
 
+/* Copy the range from part to end. It may contain no hole, but pages of zeros. */
 static int sparse_copy_part(struct sparse_copy *c, int from, uint64_t part, uint64_t end,
 			    uint64_t at, struct err *e)
 {

@@ -135,6 +135,7 @@ static int jail_mount_empty(const char *path, int *ret_root, struct err *e)
  * machines all but /usr are links. */
 static const char *const tools[] = { "usr", "lib", "lib64", "bin", "sbin" };
 
+/* A directory that the machine does not have is left out. */
 static int jail_place_tool(int root, const char *name, struct err *e)
 {
 	char path[16], target[64];
@@ -198,6 +199,7 @@ static int jail_place_folder(int root, int tree, const char *at, struct err *e)
 	return 0;
 }
 
+/* The root becomes read-only when everything is in place. */
 static int jail_fill_root(int root, const struct folders *f, struct err *e)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
@@ -227,6 +229,7 @@ static int jail_make_root(struct folders *f, int *ret_root, struct err *e)
 	return jail_fill_root(*ret_root, f, e);
 }
 
+/* The old root is unmounted, so no path leads to other files of the machine. */
 static int jail_change_root(struct err *e)
 {
 	struct folders f;
@@ -266,6 +269,7 @@ static void NORETURN write_maps(pid_t program, int sync)
 	_exit(0);
 }
 
+/* One byte tells the helper that the namespace exists. It exits when the maps are written. */
 static int jail_become_root_of_own(pid_t helper, int sync, struct err *e)
 {
 	int status = -1;

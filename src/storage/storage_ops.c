@@ -72,6 +72,7 @@ static bool ops_is_leftover(const char *name)
 	       strncmp(name, STORAGE_GONE, strlen(STORAGE_GONE)) == 0;
 }
 
+/* A leftover that stays takes room, and the next start tries again. */
 static void ops_remove_leftover(int folder, const char *name)
 {
 	struct err e = { 0 };

@@ -11,6 +11,7 @@ void storage_room_keep(uint32_t p)
 	percent = p;
 }
 
+/* Free bytes are counted as a process without privileges sees them. */
 static int room_look(int fd, uint64_t bytes, struct err *e)
 {
 	struct statvfs fs;

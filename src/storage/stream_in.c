@@ -175,6 +175,7 @@ static int stream_fill(struct stream_in *s, size_t want, struct err *e)
 	return 0;
 }
 
+/* The first bytes tell the compression. An unknown beginning is a plain stream. */
 static int stream_begin(struct stream_in *s, struct err *e)
 {
 	static const uint8_t gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
@@ -241,6 +242,7 @@ static ssize_t stream_read_zstd(struct stream_in *s, void *ret, size_t cap, stru
 	return (ssize_t)out.pos;
 }
 
+/* Check both bounds after each piece, so an archive bomb stops at the next piece. */
 static int stream_count(struct stream_in *s, const void *bytes, size_t n, struct err *e)
 {
 	s->out_total += n;

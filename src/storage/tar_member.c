@@ -70,6 +70,7 @@ static bool tar_pax_decimal(const char *p, size_t n, uint64_t max, uint64_t *ret
 
 /* ---- sparse files */
 
+/* Append a piece. Pieces ascend and do not overlap, so no byte is written twice. */
 static int tar_pax_piece(struct tar_pax *p, uint64_t offset, uint64_t len, struct err *e)
 {
 	uint64_t end = 0; /* of the last one */
@@ -147,6 +148,7 @@ static int tar_pax_take_name(char ret[TAR_HEAD_PATH_MAX], const char *value, siz
 	return 0;
 }
 
+/* One record of a sparse file. key is the part behind "GNU.sparse.". */
 static int tar_pax_take_sparse(struct tar_pax *p, const char *key, size_t n, const char *value,
 			       size_t len, struct err *e)
 {
@@ -230,6 +232,7 @@ static int tar_pax_take_number(const char *value, size_t len, uint64_t *ret, boo
 	return *ret_has ? 0 : err_set(e, ERR_INVALID, "tar: malformed number in a pax record");
 }
 
+/* One record. Unknown keywords are passed over. */
 static int tar_pax_take(struct tar_pax *p, char *key, size_t n, const char *value, size_t len,
 			struct err *e)
 {
@@ -406,6 +409,7 @@ static int tar_read_pax(struct tar_reader *r, const struct tar_head *h, struct e
 	return tar_pax_read(&r->pax, (char *)r->pax.bytes.data + at, (size_t)h->size, e);
 }
 
+/* The body of a GNU header with a long name. ret has room for TAR_HEAD_PATH_MAX bytes. */
 static int tar_read_long(struct tar_reader *r, const struct tar_head *h, char *ret, struct err *e)
 {
 	char body[LONG_NAME_MAX];
@@ -445,6 +449,7 @@ static int tar_take_extension(struct tar_reader *r, const struct tar_head *h, st
 	return rc < 0 ? -1 : 1;
 }
 
+/* Put the extensions in place of the header's fields. Pax records win over GNU's long names. */
 static void tar_apply(const struct tar_reader *r, struct tar_member *m)
 {
 	const struct tar_pax *p = &r->pax;
@@ -492,6 +497,7 @@ static int tar_take_old_entries(struct tar_reader *r, const uint8_t *at, unsigne
 	return 0;
 }
 
+/* The header has four pieces, and each further block has 21. */
 static int tar_read_old_sparse(struct tar_reader *r, const uint8_t *block, struct err *e)
 {
 	enum { ENTRIES = 386, MORE = 482, REAL_SIZE = 483, MORE_IN_BLOCK = 504 };
@@ -560,6 +566,7 @@ static int tar_read_map(struct tar_reader *r, struct err *e)
 	return 0;
 }
 
+/* head.size becomes the bytes of the body without its map. */
 static int tar_finish_sparse(struct tar_reader *r, struct tar_member *m, struct err *e)
 {
 	if (m->head.type != TAR_HEAD_FILE || !r->pax.has_real_size)

@@ -15,6 +15,7 @@
 
 #define LEVELS_MAX 64
 
+/* One call of tree_remove(). `moved` numbers the directories that were moved to the top. */
 struct tree_removal {
 	int top; /* borrowed: the directory that the tree is in */
 	uint64_t moved;
@@ -47,6 +48,7 @@ static int remove_move_up(struct tree_removal *r, int dir, const char *name)
 
 static int remove_empty(struct tree_removal *r, int dir, const char *name, unsigned level);
 
+/* -1 with errno. Directories are told by the failure of unlinkat(). */
 static int remove_entry(struct tree_removal *r, int dir, const char *name, unsigned level)
 {
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
@@ -84,6 +86,7 @@ static int remove_empty(struct tree_removal *r, int dir, const char *name, unsig
 	return result;
 }
 
+/* Moved directories may move others, so the loop follows r.moved while it grows. */
 int tree_remove(int dir_fd, const char *name, struct err *e)
 {
 	struct tree_removal r = { .top = dir_fd, .name = name };

@@ -53,6 +53,7 @@ static bool search_next_text(const char **at, const char *end, const char **ret,
 	return true;
 }
 
+/* First a text for each place, then the values. mask_new() keeps hashes of them only. */
 static int search_read_texts(struct capture_search *s, const char *at, const char *end,
 			     struct err *e)
 {
@@ -193,6 +194,7 @@ static int capture_search_check(struct capture_search *s, const char *path, stru
 #define BLOCK 4096U
 #define ID_MAX 65535U
 
+/* One capture while it is unpacked. whole: the last member has come. */
 struct capture {
 	struct unpack_capture *u;
 	struct tar_reader *reader;
@@ -217,6 +219,7 @@ static int capture_place_of(const char *path, const char **ret_rest)
 	return (int)n;
 }
 
+/* No empty, "." or ".." component and no slash at the end. */
 static bool capture_is_plain(const char *path)
 {
 	for (; *path != '\0'; path += strspn(path, "/") == 1) {
@@ -321,6 +324,7 @@ static int capture_make_small(struct capture *c, const struct tar_member *m, str
 	return mknodat(c->dir.fd, name, S_IFCHR, 0) < 0 ? member_fail(e, "hide", m->head.path) : 0;
 }
 
+/* The target must be in the layer already. A link to another place is one file on disk, too. */
 static int capture_make_link(struct capture *c, const struct tar_member *m, struct err *e)
 {
 	const char *name, *target;
@@ -350,6 +354,7 @@ static int capture_begin_others(struct capture *c, const struct tar_member *m, s
 	return 0;
 }
 
+/* The place exists since place 0. Its own owner, mode and time have come now. */
 static int capture_set_place(struct capture *c, const struct tar_member *m, struct err *e)
 {
 	if (member_dir_leave(&c->dir, e) < 0)
@@ -361,6 +366,7 @@ static int capture_set_place(struct capture *c, const struct tar_member *m, stru
 	return member_set_dir(fd, m, &c->u->ids, e);
 }
 
+/* Places come in order of their numbers, each before its entries. */
 static int capture_begin_place(struct capture *c, const struct tar_member *m, struct err *e)
 {
 	const char *rest;

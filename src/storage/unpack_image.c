@@ -108,6 +108,7 @@ static int image_take_whiteout(struct image_unpacking *u, struct err *e)
 
 /* ---- directories */
 
+/* Note the time of the directory where the tree is. */
 static int image_keep_time(struct image_unpacking *u, struct err *e)
 {
 	const struct timespec time = member_time(&u->m);
@@ -147,6 +148,7 @@ static int image_make_directory(struct image_unpacking *u, const char *name,
 	return image_keep_time(u, e);
 }
 
+/* The member "." or "/" describes the root directory, which exists. */
 static int image_set_root(struct image_unpacking *u, struct err *e)
 {
 	if (u->m.head.type != TAR_HEAD_DIR)
@@ -204,6 +206,8 @@ static int image_find_source(struct image_unpacking *u, const char **ret_name, s
 	dir = fcntl(u->tree.dir, F_DUPFD_CLOEXEC, 3);
 	return dir < 0 ? err_sys(e, "duplicate a descriptor") : dir;
 }
+
+/* The source may be in lower layers only. image_find_source() copies it up then. */
 
 static int image_make_hard_link(struct image_unpacking *u, struct err *e)
 {

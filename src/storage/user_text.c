@@ -25,7 +25,7 @@ static bool user_next(const char *text, size_t len, size_t *at, struct user_text
 	return true;
 }
 
-/* Field n of a line, from 0 on. */
+/* Field n of a line, from 0 on. False if the line has fewer fields. */
 static bool user_field(const struct user_text_line *l, unsigned n, struct user_text_line *ret)
 {
 	const char *at = l->at, *end = l->at + l->len;
@@ -133,6 +133,7 @@ void user_text_passwd(const char *old, size_t len, const struct user_text *u, st
 			   u->shell);
 }
 
+/* The last field of a group's line lists its members. */
 static bool user_is_member(const struct user_text_line *l)
 {
 	const size_t n = strlen(USER_TEXT_USER);
