@@ -21,6 +21,8 @@
 #define JUMPS_MAX 16   /* pointers of a name. They cost no bytes of it */
 #define RECORDS_MAX 64 /* of a section. Names are read several times, so more are not read */
 
+/* A byte of a label as text. Bytes that a name in text form cannot have become \DDD, four
+ * characters. */
 static char *dns_put_byte(char *to, uint8_t c)
 {
 	if (c > ' ' && c < 127 && c != '.' && c != '\\') {
@@ -115,6 +117,7 @@ static uint32_t dns_get32(const uint8_t *p)
 	return (uint32_t)dns_get16(p) << 16 | dns_get16(p + 2);
 }
 
+/* Names are compared in lower case, because servers may answer in another case. */
 static void dns_reply_lower(char *text)
 {
 	for (; *text != '\0'; text++) {
@@ -123,6 +126,7 @@ static void dns_reply_lower(char *text)
 	}
 }
 
+/* Read one record at *at, which moves behind it. -1: malformed. */
 static int dns_reply_read_rr(const uint8_t *msg, size_t len, size_t *at, struct rr *ret)
 {
 	if (dns_msg_name_read(msg, len, at, true, ret->owner) < 0 || len - *at < 10)
@@ -173,6 +177,7 @@ static int dns_reply_follow(const struct section *s, char name[DNS_MSG_NAME_MAX]
 	return 0;
 }
 
+/* Addresses beyond DNS_MSG_ADDRESSES are counted for the TTL only. */
 static int dns_reply_take_address(const struct section *s, const struct rr *rr,
 				  struct dns_msg_reply *r)
 {
@@ -194,6 +199,7 @@ static int dns_reply_take_address(const struct section *s, const struct rr *rr,
 	return 0;
 }
 
+/* The records of the last name of the chain. */
 static int dns_reply_read_addresses(const struct section *s, const char *name, uint16_t type,
 				    struct dns_msg_reply *r)
 {
@@ -230,6 +236,7 @@ static int dns_reply_read_soa(const struct section *answers, unsigned count,
 	return 0;
 }
 
+/* The loop ends because each alias counts as a hop, also one that leads back. */
 static int dns_reply_read_sections(const struct section *answers, unsigned authority, uint16_t type,
 				   char name[DNS_MSG_NAME_MAX], struct dns_msg_reply *r)
 {
@@ -248,6 +255,8 @@ static int dns_reply_read_sections(const struct section *answers, unsigned autho
 	return 0;
 }
 
+/* Id and question must be those of the query. A question that differs in the case of letters only
+ * is reported apart. */
 static enum dns_msg_match dns_reply_compare(const uint8_t *msg, size_t len, const uint8_t *query,
 					    size_t query_len)
 {
@@ -356,6 +365,7 @@ int dns_msg_read_query(const uint8_t *msg, size_t len, struct dns_msg_query *ret
 
 /* ---- composing */
 
+/* Once a part did not fit, nothing more is written, and the message counts as empty. */
 static void dns_put(struct dns_msg_writer *w, const void *bytes, size_t n)
 {
 	if (w->full || w->cap - w->len < n) {
@@ -399,6 +409,8 @@ static void dns_put_name(struct dns_msg_writer *w, const char *host)
 	dns_put(w, "", 1);
 }
 
+/* The counters of answers, authority and additional records begin at 0, and dns_count() raises
+ * them. */
 void dns_msg_begin(struct dns_msg_writer *w, uint8_t *ret, size_t cap, const uint8_t *query,
 		   const struct dns_msg_query *q, int rcode)
 {
@@ -413,6 +425,7 @@ void dns_msg_begin(struct dns_msg_writer *w, uint8_t *ret, size_t cap, const uin
 		dns_put(w, query + DNS_MSG_HEAD, q->question_len);
 }
 
+/* The head of a record of the name in question, up to its length. n bytes of data must follow. */
 static void dns_put_record(struct dns_msg_writer *w, uint16_t type, uint32_t ttl, size_t n)
 {
 	dns_put16(w, POINTER_TO_QUESTION);
@@ -468,6 +481,7 @@ size_t dns_msg_end(struct dns_msg_writer *w, const struct dns_msg_query *q, int 
 	return w->full ? 0 : w->len;
 }
 
+/* A backslash would be an escape, which dns_put_name() does not know. */
 static bool dns_has_good_labels(const char *host)
 {
 	for (;;) {

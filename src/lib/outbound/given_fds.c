@@ -43,6 +43,7 @@ char *read_file(int fd, size_t max)
 
 /* ---- the descriptors */
 
+/* Which numbers were given at the start. Set once by given_fds_find(). */
 static bool given[FDS_MAX];
 
 void given_fds_find(int first, int end)
@@ -66,6 +67,7 @@ char *given_fds_read(int fd)
 	return text;
 }
 
+/* The error is set first, for texts that cannot be read. resolver_new() writes its own over it. */
 struct resolver *given_fds_resolver(struct loop *l, int conf_fd, int hosts_fd, struct err *e)
 {
 	char *conf = given_fds_read(conf_fd), *hosts = given_fds_read(hosts_fd);

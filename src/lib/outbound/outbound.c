@@ -179,6 +179,7 @@ static struct loop *outbound_loop_of(const struct outbound_call *c)
 
 /* ---- the end */
 
+/* Close the attempt. Without effect on one that is closed. */
 static void outbound_drop(struct attempt *a)
 {
 	if (a->fd < 0)
@@ -216,6 +217,7 @@ static void on_end(struct completion *k, const struct err *e)
 	o->on_done(o, fd, fd >= 0 ? &at : NULL, e);
 }
 
+/* on_end() is called by the loop, after the call is freed. */
 static void outbound_fail(struct outbound_call *c, const struct err *why)
 {
 	struct outbound *o = c->out;
@@ -328,6 +330,7 @@ static void on_stagger(struct loop_timer *t)
 	outbound_try_next(t->arg);
 }
 
+/* Continue with the proxy, as far as the socket allows now. */
 static void outbound_advance_socks(struct outbound_call *c)
 {
 	uint32_t events;

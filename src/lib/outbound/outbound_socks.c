@@ -12,6 +12,7 @@
 enum { METHOD_NONE = 0, METHOD_PASSWORD = 2, METHOD_REFUSED = 0xFF };
 enum { TYPE_V4 = 1, TYPE_NAME = 3, TYPE_V6 = 4 };
 
+/* The next message to read, and its exact size. Less is never handled, more is never read. */
 static void socks_expect(struct outbound_socks *s, enum outbound_socks_step step, size_t want)
 {
 	s->step = step;
@@ -19,6 +20,7 @@ static void socks_expect(struct outbound_socks *s, enum outbound_socks_step step
 	s->nin = 0;
 }
 
+/* One message at a time: the proxy answers each before the next one is made. */
 static void socks_queue_bytes(struct outbound_socks *s, const uint8_t *bytes, size_t n)
 {
 	memcpy(s->out, bytes, n);
@@ -26,6 +28,7 @@ static void socks_queue_bytes(struct outbound_socks *s, const uint8_t *bytes, si
 	s->sent = 0;
 }
 
+/* Length and text. Return the bytes used. Callers have refused texts of more than 255 bytes. */
 static size_t socks_put_text(uint8_t *to, const char *text)
 {
 	size_t n = strnlen(text, 255);
@@ -57,6 +60,7 @@ static void socks_put_request(struct outbound_socks *s, const struct policy_targ
 	s->nrequest = (size_t)(at - s->request);
 }
 
+/* All messages are made here, so that no pointer to the policy is kept while the proxy is asked. */
 int outbound_socks_init(struct outbound_socks *s, const struct policy_proxy *proxy,
 			const struct policy_target *to, struct err *e)
 {
@@ -81,6 +85,7 @@ int outbound_socks_init(struct outbound_socks *s, const struct policy_proxy *pro
 	return 0;
 }
 
+/* A proxy that asks for a password is only given one that the policy has. */
 static int socks_take_method(struct outbound_socks *s, struct err *e)
 {
 	if (s->in[0] != VERSION)
@@ -173,6 +178,7 @@ int outbound_socks_take(struct outbound_socks *s, struct err *e)
 	return -1;
 }
 
+/* 1: the message is complete. 0: more must come. */
 static int socks_read_wanted(struct outbound_socks *s, int fd, struct err *e)
 {
 	while (s->nin < s->want) {
@@ -189,6 +195,7 @@ static int socks_read_wanted(struct outbound_socks *s, int fd, struct err *e)
 	return 1;
 }
 
+/* 1: all of it is sent. 0: the socket is full. */
 static int socks_write_out(struct outbound_socks *s, int fd, struct err *e)
 {
 	while (s->sent < s->nout) {

@@ -57,6 +57,7 @@ static void resolver_job_free(struct resolver_job *j)
 	free(j);
 }
 
+/* The job is freed first, because the callback may start the same lookup again. */
 static void on_task(struct loop_task *t)
 {
 	struct resolver_job *j = t->arg;
@@ -222,6 +223,7 @@ static uint32_t resolver_sum_up(struct resolver_entry *n)
 	return whole || ttl < TTL_HALF ? ttl : TTL_HALF;
 }
 
+/* Jobs get copies, so the entry may go before their callbacks are called. */
 static void resolver_become_known(struct resolver *r, struct resolver_entry *n)
 {
 	uint32_t ttl = resolver_sum_up(n);
@@ -260,6 +262,8 @@ static void on_grace(struct loop_timer *t)
 	resolver_become_known(h->resolver, h->entry);
 }
 
+/* The first family with addresses gives the other one GRACE_NS. One without addresses waits for the
+ * other as long as its query lasts. */
 static void on_reply(void *arg, const struct dns_msg_reply *reply, int sys)
 {
 	struct family_query *h = arg;
@@ -327,6 +331,7 @@ static struct resolver_entry *resolver_entry_new(struct resolver *r, const char 
 
 #define ENTRIES_MAX 4096
 
+/* The callback comes later, as for any other result. */
 static void resolver_fail(struct resolver_job *j, enum err_code code, const char *what)
 {
 	struct result result = { .n = 0 };

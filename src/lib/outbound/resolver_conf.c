@@ -39,6 +39,7 @@ static struct word conf_next_word(struct word *line)
 	return w;
 }
 
+/* False at the end of the text. */
 static bool conf_next_line(const char **text, struct word *ret)
 {
 	size_t n = strcspn(*text, "\n");
@@ -71,6 +72,7 @@ static unsigned conf_read_option(struct word w, const char *name, unsigned max)
 	return value > max ? max : value;
 }
 
+/* Values above a bound count as the bound, and unknown options are skipped. */
 static void conf_read_options(struct word *line, struct resolver_conf *c)
 {
 	for (struct word w = conf_next_word(line); w.n > 0; w = conf_next_word(line)) {
@@ -134,6 +136,8 @@ static int conf_add(struct resolver_hosts *h, const char *host, const struct ip 
 	return 0;
 }
 
+/* A line without a usable address, and names that host_normal() refuses, are skipped. -1: out of
+ * memory. */
 static int conf_read_host_line(struct resolver_hosts *h, struct word *line)
 {
 	struct word at = conf_next_word(line);

@@ -52,6 +52,7 @@ struct resolver_query {
 	size_t nin;
 };
 
+/* Close the socket of the attempt. The timer stays. */
 static void query_end_try(struct resolver_query *q)
 {
 	loop_remove(q->loop, &q->watch);
@@ -63,6 +64,7 @@ static void query_end_try(struct resolver_query *q)
 	q->nin = 0;
 }
 
+/* The next attempt begins in the timer, never here. */
 static void query_try_later(struct resolver_query *q, int sys)
 {
 	query_end_try(q);
@@ -81,6 +83,7 @@ static const struct ip *query_server(const struct resolver_query *q)
 	return &q->conf.servers[q->order[(q->tries - 1) % q->conf.nservers]];
 }
 
+/* The order of later queries has this server last for a while. */
 static void query_note_silence(struct resolver_query *q)
 {
 	struct resolver_servers *s = q->servers;
@@ -93,6 +96,7 @@ static void query_note_silence(struct resolver_query *q)
 
 /* ---- replies */
 
+/* The callback may free the query, so nothing follows it. */
 static void query_finish(struct resolver_query *q, const struct dns_msg_reply *reply, int sys)
 {
 	query_end_try(q);
@@ -175,6 +179,7 @@ static void on_datagram(struct loop_fd *f, uint32_t events)
 
 /* ---- TCP */
 
+/* 0: sent, or waits for room. -1: failed. */
 static int query_send_query(struct resolver_query *q)
 {
 	while (q->sent < q->nout) {
@@ -284,6 +289,8 @@ static int query_open_socket(struct resolver_query *q)
 	return send(q->fd, q->out + 2, q->nout - 2, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
+/* Each server is asked once in turn, until each had its attempts. TCP after UDP at one server is
+ * part of the same attempt. */
 static void query_begin_try(struct resolver_query *q)
 {
 	if (q->again) {
