@@ -10,6 +10,8 @@ static bool join_is_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
+/* The name is one part of SERVER__TOOL, so it must not have the separator inside or an underscore
+ * at its end. */
 bool join_server_name_is_valid(const char *name, size_t n)
 {
 	if (n == 0 || n > JOIN_SERVER_MAX || !join_is_alnum(name[0]) || !join_is_alnum(name[n - 1]))
@@ -23,6 +25,7 @@ bool join_server_name_is_valid(const char *name, size_t n)
 	return true;
 }
 
+/* The first separator counts. Names of tools may have more of them. */
 bool join_split(const char *name, size_t n, size_t *ret_server, size_t *ret_tool)
 {
 	const char *at = memmem(name, n, JOIN_SEPARATOR, SEPARATOR_LEN);
@@ -50,6 +53,7 @@ bool join_write_tool(struct json *j, const char *server, const struct listed_too
 	return true;
 }
 
+/* Names are compared as they are written, since those with escapes were left out. */
 static bool join_is_among(const struct json_value *names, size_t n, struct json_value name)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -68,6 +72,7 @@ static void join_remove_line_ends(struct json *j, size_t from)
 	}
 }
 
+/* Each member is compared with JOIN_RESULT_MEMBERS names at most. */
 void join_write_result(struct json *j, struct json_value result)
 {
 	size_t from = j->len;

@@ -14,7 +14,9 @@ void link_random(char ret[LINK_WORD + 1])
 	hex_encode(bytes, sizeof(bytes), ret);
 }
 
-/* All parts but the token have a fixed length, and the token is not chosen by the other side. */
+/* All parts but the token have a fixed length, and the token is not chosen by the other side. who
+ * tells the two sides apart, so a proof cannot be sent back to its maker. The nonce is fresh, so an
+ * old proof is worthless. */
 void link_proof(const char *token, char who, const char nonce[LINK_WORD], char ret[LINK_WORD + 1])
 {
 	uint8_t hash[SHA256_SIZE];

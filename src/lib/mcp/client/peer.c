@@ -35,6 +35,7 @@ void peer_release(struct peer *p)
 
 /* ---- calls */
 
+/* The call belongs to its owner again, who may free it or begin it again. */
 static void peer_take_out(struct peer_call *c)
 {
 	LIST_REMOVE(c);
@@ -42,12 +43,15 @@ static void peer_take_out(struct peer_call *c)
 	c->peer = NULL;
 }
 
+/* The callback may begin or cancel any call of this peer, so callers hold no other call across it.
+ */
 void peer_end_call(struct peer_call *c, const struct peer_answer *a)
 {
 	peer_take_out(c);
 	c->on_done(c, a);
 }
 
+/* The line is written first. A failure leaves the call not begun. */
 int peer_call(struct peer *p, struct peer_call *c, const char *tool, struct json_value arguments,
 	      uint64_t timeout_ms, struct err *e)
 {
@@ -85,6 +89,7 @@ struct peer_call *peer_find_call(struct peer *p, uint64_t id)
 
 /* ---- becoming ready */
 
+/* The owner ends the connection. Calls that wait end by peer_lost() then. */
 void peer_fail(struct peer *p, const char *why)
 {
 	struct err e;
@@ -97,6 +102,8 @@ void peer_fail(struct peer *p, const char *why)
 	p->events->on_failed(p);
 }
 
+/* The three functions peer_ask_...() begin a step. step_id is the id of its request, and an answer
+ * with another id is no step's. */
 static void peer_ask_initialize(struct peer *p)
 {
 	p->state = PEER_INITIALIZING;
@@ -122,6 +129,7 @@ static void peer_ask_tools(struct peer *p, struct json_value cursor)
 	peer_write_list(p, p->step_id, cursor);
 }
 
+/* The old list stays in use until the new one is complete. */
 static void peer_list_again(struct peer *p)
 {
 	p->changed = false;
@@ -131,6 +139,7 @@ static void peer_list_again(struct peer *p)
 	peer_ask_tools(p, (struct json_value){ 0 });
 }
 
+/* Buffers and flags of an earlier connection are cleared. The tools stay listed. */
 void peer_begin(struct peer *p)
 {
 	p->tried_initialize = p->tried_discover = p->changed = p->skipping = false;
@@ -148,6 +157,7 @@ void peer_begin(struct peer *p)
 		peer_ask_initialize(p);
 }
 
+/* The list moves from fresh to tools, with its memory. */
 static void peer_set_ready(struct peer *p)
 {
 	tool_list_clear(&p->tools);
@@ -171,6 +181,7 @@ static void peer_copy_text(struct json_value v, char *ret, size_t cap)
 	}
 }
 
+/* A server without tools is ready with an empty list. */
 static void peer_list_if_it_has_tools(struct peer *p, struct json_value result)
 {
 	struct json_value can = json_read_member(result, "capabilities");
@@ -190,6 +201,7 @@ static void on_initialized(struct peer *p, struct json_value result)
 	peer_list_if_it_has_tools(p, result);
 }
 
+/* A server of the newer protocol that lacks this version may still know the older one. */
 static void on_discovered(struct peer *p, struct json_value result)
 {
 	struct json_value versions = json_read_member(result, "supportedVersions"), name, v;
@@ -208,6 +220,8 @@ static void on_discovered(struct peer *p, struct json_value result)
 		peer_fail(p, "it supports none of the protocol versions that are known here");
 }
 
+/* The cursor is copied before the owner is asked, because the answer's text is valid in this call
+ * only. A cursor that is too long ends the list. */
 static void on_page(struct peer *p, struct json_value result)
 {
 	struct json_value cursor = json_read_member(result, "nextCursor");
@@ -230,6 +244,7 @@ static void on_page(struct peer *p, struct json_value result)
 		peer_page_done(p);
 }
 
+/* End the list at the last page, at PEER_PAGES_MAX, or when it is full. */
 void peer_page_done(struct peer *p)
 {
 	if (!p->page_waits)
@@ -242,6 +257,7 @@ void peer_page_done(struct peer *p)
 		peer_set_ready(p);
 }
 
+/* A refused first step leads to the other one, each at most once. */
 static void on_step_error(struct peer *p, const char *message)
 {
 	char why[200];
@@ -292,6 +308,7 @@ static const char *peer_error_text(struct peer *p, struct json_value error, stru
 	return text;
 }
 
+/* Codes that are no number of 32 bits become an internal error. */
 static int64_t peer_error_code(struct json_value error)
 {
 	struct json_value v = json_read_member(error, "code");
@@ -312,6 +329,7 @@ struct message {
 	struct json_value method, id, params, result, error;
 };
 
+/* The first one counts, as everywhere in json_read.h. */
 static void peer_take_member(struct json_value *to, struct json_value v)
 {
 	if (to->kind == JSON_READ_NONE)
@@ -363,6 +381,7 @@ void peer_ignore(struct peer *p, size_t n)
 	p->noise_bytes += n;
 }
 
+/* An id of no call and no step is noise. A call that was cancelled has such an id. */
 static void on_answer(struct peer *p, const struct message *m, size_t n)
 {
 	struct buf text = BUF_INIT(4096);
@@ -389,6 +408,7 @@ static void on_answer(struct peer *p, const struct message *m, size_t n)
 		peer_ignore(p, n);
 }
 
+/* The token of progress is the id of its call, as peer_write_call() has sent it. */
 static void on_notification(struct peer *p, const struct message *m, size_t n)
 {
 	struct peer_call *c = NULL;
@@ -409,6 +429,7 @@ static void on_notification(struct peer *p, const struct message *m, size_t n)
 		peer_ignore(p, n);
 }
 
+/* The request counts as noise, and is answered so that the server does not wait. */
 static void on_request(struct peer *p, const struct message *m, size_t n)
 {
 	peer_ignore(p, n);
@@ -456,6 +477,8 @@ static void peer_expire_calls(struct peer *p, uint64_t now)
 	}
 }
 
+/* A server that says so again and again is asked less often each time. A quiet one begins at the
+ * shortest wait. */
 static void peer_list_if_changed(struct peer *p, uint64_t now)
 {
 	uint64_t wait = RELIST_NS << p->relists, since = now - p->listed_at_ns;
@@ -469,6 +492,7 @@ static void peer_list_if_changed(struct peer *p, uint64_t now)
 	peer_list_again(p);
 }
 
+/* The counters of noise fade, so that only a steady stream of it adds up. */
 void peer_tick(struct peer *p)
 {
 	uint64_t now = clock_now_ns();
@@ -484,6 +508,7 @@ void peer_tick(struct peer *p)
 	peer_list_if_changed(p, now);
 }
 
+/* A callback cannot begin a call here, because the state is PEER_IDLE. */
 void peer_lost(struct peer *p, const char *why)
 {
 	struct peer_answer a = { .end = PEER_LOST, .message = why };

@@ -9,7 +9,8 @@
 #include "lib/mcp/client/peer.h"
 
 /* The id of a message of which only the ends are known. It may be wrong: then the server has given
- * one of its own calls a bad answer, as it can at any time. */
+ * one of its own calls a bad answer, as it can at any time. 0: there is none. Ids of calls begin at
+ * 1. */
 static uint64_t peer_guess_id(const char *bytes, size_t n)
 {
 	char text[PEER_EDGE + 1];
@@ -88,6 +89,7 @@ static void peer_keep_tail(struct peer *p, const char *bytes, size_t n)
 	p->ntail += n;
 }
 
+/* The first bytes are kept for the id, the rest of the memory is given back at once. */
 static void peer_begin_skip(struct peer *p)
 {
 	p->skipping = true;
@@ -114,6 +116,8 @@ static void peer_add_piece(struct peer *p, const char *bytes, size_t n)
 	peer_keep_tail(p, bytes, n);
 }
 
+/* bytes are the last piece, without the newline. A buffered message is released after it was read.
+ */
 static void peer_end_line(struct peer *p, const char *bytes, size_t n)
 {
 	/* A line that came whole is read where it is. */
@@ -133,6 +137,7 @@ static void peer_end_line(struct peer *p, const char *bytes, size_t n)
 	buf_release(&p->in);
 }
 
+/* A message may end the connection or fail the peer. Then the rest of the bytes is dropped. */
 void peer_feed(struct peer *p, const void *bytes, size_t n)
 {
 	const char *at = bytes, *end = at + n, *newline;
@@ -156,7 +161,8 @@ void peer_feed(struct peer *p, const void *bytes, size_t n)
 /* Answers to a server's requests are dropped while so much waits: it sends, but does not read. */
 #define ANSWERS_MAX (64U << 10)
 
-/* Into the buffer as one line: white space between values may have line ends, texts cannot. */
+/* Into the buffer as one line: white space between values may have line ends, texts cannot.
+ * ERR_LIMIT: there is no room. */
 static int peer_put_line(struct peer *p, struct json *j, struct err *e)
 {
 	int put;
@@ -178,6 +184,7 @@ static int peer_put_line(struct peer *p, struct json *j, struct err *e)
 	return put < 0 ? -1 : buf_add(&p->out, "\n", 1, e);
 }
 
+/* The caller writes the members of params, and then calls peer_end(). id NULL: a notification. */
 static void peer_begin_line(struct json *j, const uint64_t *id, const char *method)
 {
 	json_init_heap(j, MESSAGE_MAX);
@@ -189,6 +196,7 @@ static void peer_begin_line(struct json *j, const uint64_t *id, const char *meth
 	json_open(j, "params", '{');
 }
 
+/* Releases j in each case. */
 static int peer_end(struct peer *p, struct json *j, struct err *e)
 {
 	int put;
@@ -301,6 +309,7 @@ void peer_write_cancelled(struct peer *p, uint64_t id)
 	IGNORED(peer_end(p, &j, &e), "the answer is ignored when it comes");
 }
 
+/* Only ping has a result. No other request of a server is served. */
 void peer_write_answer(struct peer *p, struct json_value id, const char *method)
 {
 	struct json j;

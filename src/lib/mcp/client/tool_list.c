@@ -104,6 +104,7 @@ static int tool_copy_rest(struct json_value definition, struct buf *to)
 	return to->full ? -1 : 0;
 }
 
+/* The NUL between name and rest keeps the two apart. */
 static void tool_set_hash(struct listed_tool *t)
 {
 	struct sha256 s;
@@ -114,6 +115,7 @@ static void tool_set_hash(struct listed_tool *t)
 	sha256_end(&s, t->hash);
 }
 
+/* Doubled, so that a list of TOOL_LIST_MAX takes few moves. */
 static bool tool_make_room(struct tool_list *l)
 {
 	struct listed_tool *grown;
@@ -143,6 +145,8 @@ static bool tool_read_name(struct json_value definition, struct listed_tool *ret
 	return true;
 }
 
+/* A tool that cannot be listed is counted in dropped, and is no error: the server's other tools
+ * stay usable. -1: out of memory. */
 static int tool_add_one(struct tool_list *l, struct json_value definition, struct err *e)
 {
 	struct buf rest = BUF_INIT(TOOL_DEFINITION_MAX);

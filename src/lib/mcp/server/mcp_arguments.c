@@ -11,9 +11,11 @@ struct mcp_argument_place {
 	char text[PATH_MAX_BYTES];
 };
 
+/* One value against one schema. at is for messages only. */
 static int arguments_check(const struct json_node *schema, const struct json_node *v,
 			   const struct mcp_argument_place *at, unsigned depth, struct err *e);
 
+/* Long paths are cut: they are for a reader, and no code reads them. */
 static struct mcp_argument_place arguments_member(const struct mcp_argument_place *at,
 						  struct json_span name)
 {
@@ -38,6 +40,7 @@ static const char *arguments_name_of(const struct mcp_argument_place *at)
 	return at->text[0] == '\0' ? "arguments" : at->text;
 }
 
+/* 1.0 is an integer, as JSON Schema says. */
 static bool arguments_is_type(const struct json_node *v, struct json_span type)
 {
 	static const struct {
@@ -103,6 +106,7 @@ static bool arguments_bound(const struct json_node *schema, const char *name, do
 	return json_tree_number(json_tree_get(schema, name), ret);
 }
 
+/* what: the words between "must" and the bound. */
 static int arguments_check_bounds(const struct json_node *schema, double value,
 				  const char *min_name, const char *max_name, const char *what,
 				  const struct mcp_argument_place *at, struct err *e)
@@ -128,6 +132,7 @@ static size_t arguments_characters(struct json_span text)
 	return n;
 }
 
+/* A NUL is refused in each text, because it would end the text in C. */
 static int arguments_check_string(const struct json_node *schema, const struct json_node *v,
 				  const struct mcp_argument_place *at, struct err *e)
 {
@@ -184,6 +189,8 @@ static int arguments_check_member(const struct json_node *schema, const struct j
 	return err_set(e, ERR_INVALID, "there is no argument %s", p.text);
 }
 
+/* Names are checked before required ones are missed, so that a misspelled name is reported as such.
+ */
 static int arguments_check_object(const struct json_node *schema, const struct json_node *v,
 				  const struct mcp_argument_place *at, unsigned depth,
 				  struct err *e)

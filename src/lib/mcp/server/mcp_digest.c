@@ -8,6 +8,7 @@
 #include "lib/base/hex.h"
 #include "lib/base/sha256.h"
 
+/* Kind and length come before the bytes, so two different values never feed the same bytes. */
 static void digest_add_length(struct sha256 *h, char kind, size_t n)
 {
 	char head[32];

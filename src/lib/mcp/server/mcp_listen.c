@@ -4,6 +4,7 @@
 
 #include "lib/mcp/server/mcp_write.h"
 
+/* On failure the caller releases the URIs read so far. */
 static int listen_read_uris(struct mcp_listen *l, const struct json_node *list, struct mcp_fault *f)
 {
 	for (const struct json_node *t = json_tree_first(list); t != NULL;
@@ -57,6 +58,7 @@ void mcp_listen_release(struct mcp_listen *l)
 	*l = (struct mcp_listen){ 0 };
 }
 
+/* Each message carries the id of its subscription, as one connection may have several. */
 static void listen_open_notification(struct json *j, const struct mcp_listen *l, const char *method)
 {
 	json_open(j, NULL, '{');

@@ -81,6 +81,7 @@ int mcp_fault_capability(struct mcp_fault *f, const char *name)
 
 #define REQUESTED_MAX 64 /* characters of an unknown version sent back */
 
+/* The newest first. A client that asks for another version in initialize is offered the newest. */
 static const char *const legacy_versions[] = { MCP_VERSION_LEGACY, "2025-06-18", "2025-03-26" };
 
 static bool mcp_version_is_legacy(struct json_span version)
@@ -149,6 +150,8 @@ enum mcp_level mcp_level_find(struct json_span name)
 
 /* ---- the methods of both eras */
 
+/* A row is a method, the eras that have it, the part that must be declared, and the member that
+ * names its object. mcp_server_answer() refuses a method outside of its era. */
 static const struct mcp_method_row rows[] = {
 	{ "server/discover", MCP_DISCOVER, true, false, MCP_PART_ALL, NULL },
 	{ "initialize", MCP_INITIALIZE, false, true, MCP_PART_ALL, NULL },

@@ -29,7 +29,8 @@ static int param_headers_check(const struct mcp_http *h, const char *name,
 	return 0;
 }
 
-/* One property of the schema: key is its name. */
+/* One property of the schema: key is its name. The mark is the tail of the header's name. A schema
+ * with a bad mark is our own fault or its server's, not the client's. */
 static int param_headers_check_property(const struct json_node *key, const struct mcp_http *h,
 					const struct mcp_request *r, struct mcp_fault *f)
 {
@@ -129,6 +130,7 @@ static void server_answer_initialize(const struct mcp_server *s, const struct mc
 	mcp_write_result_end(j);
 }
 
+/* A tool that is not visible is neither listed nor found. */
 static bool server_visible(const struct mcp_server *s, const struct mcp_tool *t)
 {
 	return s->tool_visible == NULL || s->tool_visible(t, s->arg);
@@ -239,6 +241,7 @@ static enum mcp_outcome server_refuse_method(const struct mcp_request *r, struct
 	return MCP_REFUSED;
 }
 
+/* The level of logging/setLevel is checked and not kept: there is no state between requests. */
 static bool server_level_ok(const struct mcp_request *r, struct mcp_fault *f)
 {
 	if (r->method != MCP_SET_LEVEL ||

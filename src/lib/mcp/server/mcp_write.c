@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The id goes back as it came. An error without a readable id has null in the legacy era, and no
+ * member in the modern one. */
 static void write_id(struct json *j, const struct mcp_request *r)
 {
 	if (r->id.p != NULL)
@@ -82,6 +84,7 @@ void mcp_write_error(struct json *j, const struct mcp_request *r, const struct m
 	json_close(j, '}');
 }
 
+/* Faults of the envelope keep their own status in both eras. */
 int mcp_fault_status(const struct mcp_request *r, const struct mcp_fault *f)
 {
 	bool of_method = f->code == MCP_METHOD_NOT_FOUND || f->code == MCP_INVALID_PARAMS ||
@@ -116,6 +119,7 @@ void mcp_write_tool_error(struct json *j, const struct mcp_server *s, const stru
 	mcp_write_result_end(j);
 }
 
+/* JSON has no infinite numbers: 0 stands for them. */
 static void write_number(struct json *j, const char *name, double value)
 {
 	char digits[40];
