@@ -19,7 +19,10 @@
 #include "lib/base/list.h"
 #include "lib/base/log.h"
 
-/* ---- messages of a build: entries of its log in the store, bounded in number and bytes. */
+/* ---- messages of a build: entries of its log in the store, bounded in number and bytes.
+ *
+ * The first entry that does not fit is
+ * replaced by one that says so. */
 
 static const char *const level_names[BUILD_LEVELS] = { "debug", "info", "warn", "error" };
 
@@ -46,6 +49,7 @@ static bool build_log_has_room(const struct build *b, enum build_level level, si
 	return b->entries < BUILD_ENTRIES_MAX - 1 && b->log_bytes + n <= BUILD_LOG_BYTES_MAX;
 }
 
+/* A log that cannot be written does not fail the build. */
 void build_log_text(struct build *b, enum build_level level, const char *text)
 {
 	char step[STORE_BUILD_STEP_MAX];
@@ -91,6 +95,8 @@ void build_log(struct build *b, enum build_level level, const char *fmt, ...)
 #define ENTRIES_PIECE 64
 #define LOGS_AT_ONCE 8 /* that one build pushes out, at its end */
 
+/* Remove one piece of a noted removal, and the note when nothing is left. False: the store refuses.
+ */
 static bool build_gone_remove_some(struct core *c, const struct store_build_gone *g, bool *ret_more)
 {
 	struct err e;
@@ -139,6 +145,7 @@ int build_delete_template(struct core *c, const char *template_id, struct err *e
 	return 0;
 }
 
+/* The rest of the tenant's large logs goes at the end of later builds. */
 void build_gone_trim(struct core *c, const char *tenant)
 {
 	uint64_t bytes = 0;
@@ -167,6 +174,7 @@ const char *build_status_name(uint32_t status)
 	return status < BUILD_STATUSES ? status_names[status] : "error";
 }
 
+/* The state of this part of the core. NULL before build_setup(). */
 struct builds *builds_of(const struct core *c)
 {
 	return *session_parts_of_core(c, &build_part);
@@ -183,6 +191,8 @@ static struct build *build_find_running(struct core *c, const char *id)
 	return b;
 }
 
+/* Cancel everything in progress and free the build. No callback of it comes afterwards. Its row
+ * stays as it is. */
 static void build_free_build(struct build *b)
 {
 	struct err e;
@@ -204,6 +214,8 @@ static void build_free_build(struct build *b)
 	store_build_release(&b->row);
 	free(b);
 }
+
+/* b is freed. Layers that nothing uses any more are collected last. */
 
 void build_finish(struct build *b, const char *reason)
 {
@@ -276,6 +288,7 @@ static void build_supersede(struct core *c, const struct store_build *row)
 		build_finish(b, "the build was superseded by a newer one");
 }
 
+/* Take row and recipe over, and put the build into the list. build_run() starts it. */
 static struct build *build_make(struct core *c, struct tenant *t, struct store_build *row,
 				struct recipe *recipe, const struct store_actor *who)
 {
@@ -323,6 +336,7 @@ static int build_admit(struct core *c, struct tenant *t, struct store_build *row
 	return 0;
 }
 
+/* list: words separated by commas. word has n bytes. */
 static bool word_is_in(const char *word, size_t n, const char *list)
 {
 	for (const char *at = list; *at != '\0';) {
@@ -357,6 +371,7 @@ static int build_check_network(const struct core *c, const char *network, struct
 	return 0;
 }
 
+/* The network is checked before the row, so a refused recipe leaves the build waiting. */
 int build_start(struct core *c, struct tenant *t, const char *template_id, const char *id,
 		struct recipe *recipe, const struct store_actor *who, struct err *e)
 {
@@ -385,6 +400,7 @@ static struct build *build_find_of_template(const struct core *c, const char *te
 	return b;
 }
 
+/* The end of a build can end others, so each search begins at the head. */
 void build_cancel_all(struct core *c, const char *template_id, const char *reason)
 {
 	struct build *b;
@@ -394,6 +410,7 @@ void build_cancel_all(struct core *c, const char *template_id, const char *reaso
 	build_end_waiting(c, template_id, NULL, "", reason);
 }
 
+/* The check comes first: a refused removal must not end builds. */
 int build_remove_template(struct core *c, const char *template_id, struct template_version *v,
 			  const struct store_actor *who, struct err *e)
 {
@@ -443,11 +460,14 @@ int build_cancel(struct core *c, const struct tenant *t, const char *template_id
 
 /* ---- the part of the core */
 
+/* layers.h calls this for a tenant that needs room for layers. */
 static uint64_t build_give_up(void *arg, const char *tenant, uint64_t bytes)
 {
 	return build_cache_give_up(arg, tenant, bytes);
 }
 
+/* Builds of a dead daemon end here: one with its version in the templates was ready, all others
+ * have failed. */
 static int build_setup(struct core *c, struct err *e)
 {
 	struct builds *b = calloc(1, sizeof(*b));
@@ -465,6 +485,7 @@ static int build_setup(struct core *c, struct err *e)
 	return build_upload_setup(c, e);
 }
 
+/* The daemon ends. Rows of running builds still say so, and the next start ends them. */
 static void build_release(struct core *c)
 {
 	struct builds *b = builds_of(c);
@@ -516,6 +537,8 @@ static void on_second(struct core *c)
 	build_gone_start(c);
 }
 
+/* Remove one thing of a tenant being deleted. False: nothing is left. The part of the core calls it
+ * again until then. */
 static bool build_delete_one(struct core *c, struct tenant *t)
 {
 	struct store_build row;

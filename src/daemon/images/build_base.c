@@ -52,6 +52,7 @@ bool image_alias_find(const char *list, const char *image, char ret[STORE_NAME_M
 
 #define FORMAT "cordon-build-1" /* of keys: raised when steps come to mean something else */
 
+/* The start of the key tells readers of the log apart which base a cached step had. */
 static void build_base_announce(struct build *b, const char *from, bool cached)
 {
 	char key[2 * 4 + 1];
@@ -69,6 +70,8 @@ static const char *build_base_content_of(const struct build *b, const struct sto
 									     : row->id;
 }
 
+/* The first key of the build. Keys of all steps follow from it, so everything that a step can see
+ * of the base belongs in here. */
 static void build_base_set_key(struct build *b, const struct store_template *row)
 {
 	/* A step may see the level: its kernel has another name. */
@@ -96,7 +99,9 @@ static char *build_base_copy_of(const char *text)
 	return copy;
 }
 
-/* is_image: user and working directory of the image do not count, as E2B has it. */
+/* is_image: user and working directory of the image do not count, as E2B has it. The build holds v
+ * until its end, or until its layers are folded. A recipe with an own start or ready command gets
+ * neither from the base. */
 static void build_base_begin_with(struct build *b, struct template_version *v, const char *from,
 				  bool is_image)
 {
@@ -120,6 +125,7 @@ static void build_base_begin_with(struct build *b, struct template_version *v, c
 	build_go_on(b, build_run_next);
 }
 
+/* The words that stand for the server's default template are tried last. */
 static struct template_version *build_base_find_template(struct build *b, const char *name)
 {
 	struct template_version *v = templates_find(b->core, b->tenant, name);
@@ -179,6 +185,7 @@ static void build_base_pull(struct build *b, const char *image)
 		build_fail(b, "%s", e.msg);
 }
 
+/* A template, an image that stands for a template, or an image of a registry. */
 void build_base_run(struct build *b)
 {
 	const char *from = b->recipe.template != NULL ? b->recipe.template : b->recipe.image;

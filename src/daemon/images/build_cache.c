@@ -18,6 +18,7 @@
 #define GIVE_UP_MAX 16		   /* rows in one go, for a request that needs room */
 #define ROW_BYTES 512		   /* that a row takes beside its environment */
 
+/* Each part is hashed with its NUL, so two lists of parts never give one text. */
 void build_cache_key(struct build *b, const char *const *parts, unsigned n)
 {
 	struct sha256 h;
@@ -29,6 +30,7 @@ void build_cache_key(struct build *b, const char *const *parts, unsigned n)
 	sha256_end(&h, b->key);
 }
 
+/* The name by which a cached row uses its layer in the store. */
 static void owner_of(const char *tenant, const char *key, char ret[160])
 {
 	(void)snprintf(ret, 160, "%s:%s", tenant, key);
@@ -65,6 +67,7 @@ static int build_cache_hold(struct build *b, const char *layer, struct err *e)
 	return 0;
 }
 
+/* A taken entry becomes the one used last, so it is removed late. */
 bool build_cache_take(struct build *b)
 {
 	struct store_build_cached row;
@@ -131,6 +134,7 @@ static void make_room(struct core *c, const char *tenant)
 	}
 }
 
+/* Only entries whose layer nothing else uses free any bytes. */
 uint64_t build_cache_give_up(struct core *c, const char *tenant, uint64_t bytes)
 {
 	char layer[STORE_ID_MAX] = "";
@@ -144,6 +148,7 @@ uint64_t build_cache_give_up(struct core *c, const char *tenant, uint64_t bytes)
 	return freed;
 }
 
+/* A failure is logged only: the step is run again next time. */
 void build_cache_keep(struct build *b)
 {
 	struct store *s = core_store(b->core);
@@ -182,6 +187,7 @@ bool build_cache_delete_one(struct core *c, const char *tenant)
 	return drop_oldest(c, tenant, false, layer);
 }
 
+/* Layers that builds or templates still use stay. */
 int build_cache_clear(struct core *c, const struct tenant *t, struct err *e)
 {
 	if (store_build_cache_clear(core_store(c), tenant_row(t)->id, e) < 0)

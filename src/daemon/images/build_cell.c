@@ -32,6 +32,7 @@ struct transfer {
 	bool ended;	/* the last chunk is the one in `chunk` */
 };
 
+/* Free the operation's state. op has ended or is cancelled. */
 static void build_copy_release_one(struct build *b)
 {
 	if (b->transfer != NULL)
@@ -66,6 +67,7 @@ static bool build_copy_fill(struct build *b, struct transfer *t)
 	return true;
 }
 
+/* Chunks are sent as the cell takes them. After build_fail() neither op nor b exists. */
 static void on_room(struct file_op *op)
 {
 	struct build *b = file_op_arg(op);
@@ -118,6 +120,7 @@ static int build_copy_read_answer(struct build *b, struct file_msg *ret, struct 
 	return -1;
 }
 
+/* An ENTRY is the answer of mkdir. Its real path becomes the working directory. */
 static void build_copy_finish(struct build *b, const struct err *e)
 {
 	struct err why = { 0 };
@@ -147,6 +150,7 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 
 /* ---- the start */
 
+/* Run a built-in as root. It acts for the user named by --for. */
 static void build_copy_start(struct build *b, const char *const *argv, unsigned argc,
 			     void (*then)(struct build *b))
 {
@@ -168,6 +172,7 @@ static void build_copy_start(struct build *b, const char *const *argv, unsigned 
 	}
 }
 
+/* By the first two bytes. The cell finds out if the rest fits. */
 static bool build_copy_is_gzip(int fd)
 {
 	uint8_t magic[2] = { 0 };
@@ -176,6 +181,7 @@ static bool build_copy_is_gzip(int fd)
 	       magic[1] == 0x8b;
 }
 
+/* The row's digest must be the one in the step's key, or the cache would keep a wrong result. */
 void build_copy_run(struct build *b, const struct recipe_step *s, void (*then)(struct build *b))
 {
 	char entry[RECIPE_PATH_MAX], dest[RECIPE_PATH_MAX], max[24], flags[3] = "";
@@ -260,6 +266,7 @@ void build_copy_workdir(struct build *b, const char *path, void (*then)(struct b
 
 /* ---- output */
 
+/* White space at the end is cut off. Empty lines give no entry. */
 static void build_exec_put_line(struct build *b, struct buf *line, bool is_err)
 {
 	const char *text = buf_text(line);
@@ -275,6 +282,7 @@ static void build_exec_put_line(struct build *b, struct buf *line, bool is_err)
 	buf_clear(line);
 }
 
+/* Split the bytes of one stream into lines. NUL bytes are dropped, since entries are texts. */
 static void build_exec_take(struct build *b, struct build_exec *x, const struct output_chunk *c,
 			    const uint8_t *bytes)
 {
@@ -332,7 +340,7 @@ void build_exec_fail_start(struct build *b)
 		   run == NULL ? "" : build_limits_text(b, execution_row(run)->limits_hit, text));
 }
 
-/* All of its output is in the log. */
+/* All of its output is in the log. The last line may have no newline. then_exit() may free b. */
 static void build_exec_end(struct build *b, struct build_exec *x)
 {
 	int code = x->code;
@@ -343,6 +351,7 @@ static void build_exec_end(struct build *b, struct build_exec *x)
 	b->then_exit(b, code);
 }
 
+/* One turn's share of the output. The command's end is reported behind all of it. */
 static void build_exec_read_next(struct build *b, struct build_exec *x)
 {
 	if (build_exec_read_output(b, x))
@@ -358,6 +367,7 @@ static void on_read(struct loop_task *t)
 	build_exec_read_next(b, t == &b->start.read ? &b->start : &b->exec);
 }
 
+/* A start command that failed ends the build, but not within this callback. */
 static void on_progress(struct execution_follower *f)
 {
 	struct build *b = f->arg;
@@ -369,6 +379,7 @@ static void on_progress(struct execution_follower *f)
 
 /* ---- the end */
 
+/* The words for an unknown user are those of E2B. */
 static void build_exec_fail_to_start(struct build *b, const struct execution *x)
 {
 	const struct store_execution *row = execution_row(x);
@@ -383,6 +394,8 @@ static void build_exec_fail_to_start(struct build *b, const struct execution *x)
 		build_fail(b, "failed to run command '%.2000s': %s", b->command, row->error);
 }
 
+/* The command has ended, or the session with it. A missing bash leads to one more attempt by
+ * /bin/sh. */
 static void on_exec_end(struct completion *w, const struct err *e)
 {
 	struct build *b = w->arg;
@@ -512,6 +525,7 @@ static bool build_exec_begin(struct build *b, struct build_exec *x)
 	return true;
 }
 
+/* Fresh state for one command. build_exec_release() has run before. */
 static void build_exec_prepare(struct build *b, struct build_exec *x, bool quiet)
 {
 	x->read = (struct loop_task){ .on_run = on_read, .arg = b };
@@ -585,7 +599,8 @@ static void on_session(struct completion *w, const struct err *e)
 	b->then(b);
 }
 
-/* Limits, time and network of the session. The caller frees *ret_policy. */
+/* Limits, time and network of the session. The caller frees *ret_policy. Limits beyond those of the
+ * row come from settings for builds. */
 static int build_cell_fill(struct build *b, struct session_spec *spec, char **ret_policy,
 			   struct err *e)
 {
@@ -624,6 +639,8 @@ static int build_cell_fill(struct build *b, struct session_spec *spec, char **re
 	return 0;
 }
 
+/* The session is ready when `then` is called. A machine without disks leads to one more attempt
+ * without a disk. */
 void build_cell_open(struct build *b, void (*then)(struct build *b))
 {
 	char client[64], metadata[160];
@@ -723,6 +740,7 @@ static void on_captured(struct completion *w, const struct err *e)
 		b->then(b);
 }
 
+/* on_captured() follows, unless build_cell_close() comes before it. */
 void build_cell_capture(struct build *b, void (*then)(struct build *b))
 {
 	struct session *s = build_cell_session(b);

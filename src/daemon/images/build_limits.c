@@ -8,6 +8,8 @@
 
 #include "daemon/images/build_cell.h"
 
+/* A row for each limit that executions report in limits_hit. The texts end up in errors of builds.
+ */
 struct build_limit {
 	const char *name, *remedy;
 	const char *remedy_in_memory; /* of a step without a disk. NULL: the same */
@@ -27,6 +29,7 @@ static const struct build_limit build_limits[] = {
 	  NULL, false },
 };
 
+/* True if the step's files are in memory, so that other settings bound them. */
 static bool in_memory(const struct build *b)
 {
 	return b->no_disk || core_config(b->core)->build_disk == 0;

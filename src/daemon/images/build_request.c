@@ -18,6 +18,7 @@
 #define MEMORY_MB_MIN 128
 #define MEMORY_MB_MAX (1U << 24)
 
+/* Lower-case letters, digits, '_' and '-'. Two tenants may get the same. */
 void build_namespace(const struct tenant *t, char ret[STORE_NAME_MAX])
 {
 	const char *name = tenant_row(t)->name;
@@ -95,6 +96,7 @@ static int collect_tags(const struct template_name *ref, const struct build_ask 
 	return buf_check(ret, e);
 }
 
+/* 0 asks for the default. Settings of the server bound both numbers. */
 static int check_size(struct core *c, const struct build_ask *ask, struct err *e)
 {
 	const struct config *g = core_config(c);
@@ -118,6 +120,7 @@ static int check_size(struct core *c, const struct build_ask *ask, struct err *e
 	return 0;
 }
 
+/* Tenants build in their own namespace only, and not under names of the server. */
 static int check_ref(const struct tenant *t, const struct template_name *ref, struct err *e)
 {
 	char space[STORE_NAME_MAX];
@@ -145,6 +148,7 @@ static int check_quota(struct core *c, const struct tenant *t, struct err *e)
 	return 0;
 }
 
+/* A random UUID of version 4. */
 static void make_uuid(char ret[STORE_BUILD_ID_MAX])
 {
 	uint8_t bytes[16];
@@ -191,6 +195,7 @@ static int find_own(struct core *c, const struct tenant *t, const char *name,
 	return 0;
 }
 
+/* A name that is another template's id would make requests by that word ambiguous. */
 static int check_not_id(struct core *c, const char *name, struct err *e)
 {
 	struct store_build other;
@@ -221,6 +226,7 @@ static int on_unmade(const struct store_build *row, void *cookie)
 	return 0;
 }
 
+/* All of them or none. Their logs and archives follow in pieces. */
 static int build_request_forget(struct core *c, const struct forgotten *f, struct err *e)
 {
 	struct store *s = core_store(c);
@@ -285,6 +291,7 @@ struct others {
 	char ids[BUILD_WAITING_MAX][STORE_BUILD_ID_MAX];
 };
 
+/* Ids are collected first: rows must not change while they are listed. */
 static int on_other(const struct store_build *row, void *cookie)
 {
 	struct others *o = cookie;
@@ -315,6 +322,7 @@ void build_end_waiting(struct core *c, const char *template_id, const char *tags
 	}
 }
 
+/* The row, the removal of old builds and the event are one transaction. */
 static int write_request(struct core *c, const struct store_build *row,
 			 const struct store_actor *who, struct err *e)
 {

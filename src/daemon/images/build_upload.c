@@ -63,6 +63,7 @@ struct build_upload {
 	struct store_build_upload row; /* bytes: those passed on */
 };
 
+/* The row goes first, so no row names a missing file. False: the store refuses. */
 static bool remove_one(struct core *c, const char *file)
 {
 	struct err e;
@@ -77,6 +78,7 @@ static bool remove_one(struct core *c, const char *file)
 
 /* ---- who uploads: counted, so that no turn looks at all uploads for each of them */
 
+/* Made if it does not exist. release_uploader() frees it when nothing counts on it. */
 static struct uploader *find_uploader(struct builds *b, const char *tenant)
 {
 	struct uploader *by = b->uploaders;
@@ -113,6 +115,7 @@ static bool remove_oldest(struct core *c, const char *tenant)
 	       remove_one(c, row.file);
 }
 
+/* More bytes or more archives than a tenant may keep. */
 static bool is_over(struct core *c, const char *tenant)
 {
 	uint64_t sum = 0, n = 0;
@@ -189,6 +192,8 @@ bool build_upload_delete_of(struct core *c, const char *tenant, const char *temp
 
 /* ---- uploads being received */
 
+/* Every change of a state goes through here, so the counts of written archives hold. The upload
+ * leaves the queue. */
 static void set_state(struct build_upload *u, enum upload_state state)
 {
 	struct builds *b = builds_of(u->core);
@@ -244,6 +249,7 @@ static void on_refused(struct loop_task *t)
 	build_upload_fail(u, &u->why);
 }
 
+/* Write the row with the digest. A former archive's file is removed afterwards. */
 static int build_upload_keep(struct build_upload *u, struct err *e)
 {
 	struct store_build_upload before;
@@ -262,6 +268,7 @@ static int build_upload_keep(struct build_upload *u, struct err *e)
 	return 0;
 }
 
+/* The file is complete and on disk, or it never will be. */
 static void on_spooled(struct spool *s, const struct err *e)
 {
 	struct build_upload *u = s->arg;
@@ -302,6 +309,7 @@ static void build_upload_start(struct build_upload *u)
 		u->on_room(u->arg);
 }
 
+/* With all places taken, a tenant without one still gets one. */
 static bool may_be_written(const struct builds *b, const struct uploader *by)
 {
 	return by->written < (b->written < WRITTEN_MAX ? WRITTEN_TENANT_MAX : 1);
@@ -390,6 +398,8 @@ static int build_upload_check(const struct build_upload *u, size_t len, struct e
 	return 0;
 }
 
+/* Bytes of a refused upload are swallowed, because the client sends them before it reads the
+ * answer. */
 size_t build_upload_put(struct build_upload *u, const uint8_t *data, size_t len)
 {
 	size_t n;
@@ -473,6 +483,7 @@ static int on_row(const struct store_build_upload *row, void *cookie)
 	return 0;
 }
 
+/* Files without a row were being received when the daemon died. */
 static void remove_unknown(struct core *c)
 {
 	int fd = openat(builds_of(c)->uploads, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

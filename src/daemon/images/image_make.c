@@ -41,6 +41,7 @@ static void image_row_set_command(struct image_row *r, const struct buf *command
 	json_close(&r->command, ']');
 }
 
+/* An offered command that does not fit is left out. */
 void image_row_fill(struct image_row *r, const struct oci_config *c, struct store_template *row)
 {
 	image_row_set_user(r, c->user);
@@ -60,6 +61,7 @@ void image_row_release(struct image_row *r)
 #define LEAST_BYTES (1U << 20)
 #define PLACES_MAX (OCI_LAYERS_MAX + 2) /* each layer, the folded one, and the arranged one */
 
+/* One place of the stack. A found layer has only its row. */
 struct image_made_layer {
 	struct store_layer row;	      /* id and digest. The rest of new ones only */
 	struct layer_writing writing; /* of new ones */
@@ -68,6 +70,7 @@ struct image_made_layer {
 
 static void image_make_next(struct image_make *m);
 
+/* The tenant that owns new layers. "": all may use them. */
 static const char *image_make_scope_of(const struct image_make *m)
 {
 	return m->public_layers ? "" : tenant_row(m->tenant)->id;
@@ -75,6 +78,7 @@ static const char *image_make_scope_of(const struct image_make *m)
 
 /* ---- the end */
 
+/* kept: the rows exist, so the new directories stay. Otherwise they are removed. */
 static void image_make_release(struct image_make *m, bool kept)
 {
 	struct layers *l = core_layers(m->core);
@@ -138,6 +142,7 @@ static struct image_made_layer *image_make_top(struct image_make *m)
 	return &m->layers[m->nlayers];
 }
 
+/* A layer that exists goes on the stack as it is. */
 static void image_make_add_found(struct image_make *m, const struct store_layer *row)
 {
 	image_make_top(m)->row = *row;
@@ -263,6 +268,7 @@ static void on_unpacked(struct completion *c, const struct err *e)
 	image_make_layer_done(m, false);
 }
 
+/* Admit the next layer, open its source and give both to cordon-storage. on_unpacked() follows. */
 static int image_make_unpack(struct image_make *m, struct err *e)
 {
 	struct storage_unpack r = { .format = m->rootfs ? STORAGE_ROOTFS : STORAGE_OCI_LAYER,
@@ -296,6 +302,7 @@ static int image_make_unpack(struct image_make *m, struct err *e)
 
 /* ---- the rows */
 
+/* Layers below `first` were folded and get no row. */
 static int image_make_insert(struct image_make *m, struct err *e)
 {
 	struct template_stack *stack = calloc(1, sizeof(*stack));
@@ -340,6 +347,7 @@ static int image_make_insert(struct image_make *m, struct err *e)
 	return m->made == NULL ? -1 : 0;
 }
 
+/* Called again by image_make_confirm() while blobs are pending. */
 static void image_make_finish(struct image_make *m)
 {
 	struct err e;
@@ -376,6 +384,7 @@ static void on_arranged(struct completion *c, const struct err *e)
 	image_make_finish(m);
 }
 
+/* on_arranged() follows. The layer belongs to this template only, so it has no digest. */
 static void image_make_arrange(struct image_make *m)
 {
 	unsigned n = m->nlayers - m->first;
@@ -433,6 +442,7 @@ static void on_folded(struct completion *c, const struct err *e)
 	image_make_arrange(m);
 }
 
+/* on_folded() follows. The digest of the chain finds the folded layer for the next pull. */
 static void image_make_fold(struct image_make *m)
 {
 	char(*from)[STORAGE_ID_MAX] = calloc(m->nlayers, sizeof(*from));
@@ -458,6 +468,8 @@ static void image_make_fold(struct image_make *m)
 
 /* ---- the order of steps */
 
+/* Take the next layer of the configuration, or end the stack. May end m, so callers return at once.
+ */
 static void image_make_next(struct image_make *m)
 {
 	const struct oci_config *c = m->config;

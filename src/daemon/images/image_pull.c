@@ -42,6 +42,7 @@ static struct image_pulls *image_pulls_of(const struct core *c)
 	return *session_parts_of_core(c, &pull_part);
 }
 
+/* The channel comes later, by image_pull_set_channel(). */
 static int image_pull_setup(struct core *c, struct err *e)
 {
 	struct image_pulls *p = calloc(1, sizeof(*p));
@@ -100,6 +101,7 @@ static bool pull_policy_same(const char *item, size_t n, const char *host, size_
 	return n == len && strncasecmp(item, host, n) == 0;
 }
 
+/* "*.example.com" fits names below it, at any port, but not example.com. Case does not count. */
 static bool pull_policy_fits(const char *item, size_t n, const char *host)
 {
 	size_t name = pull_policy_name_length(host);
@@ -123,6 +125,7 @@ bool pull_policy_allows(const char *registries, const char *host)
 	return false;
 }
 
+/* The first item for the host counts. A URL that is too long counts as none. */
 void pull_policy_mirror(const char *mirrors, const char *host, char ret[PULL_URL_MAX])
 {
 	const char *item;
@@ -148,6 +151,7 @@ static void pull_policy_add(char ret[PULL_HOSTS_MAX], const char *host, size_t n
 			       host);
 }
 
+/* Patterns open no private addresses. Hosts beyond the buffer are left out, and stay closed. */
 void pull_policy_open_hosts(const char *registries, const char *mirror, char ret[PULL_HOSTS_MAX])
 {
 	const char *item, *host = strstr(mirror, "://");
@@ -200,6 +204,7 @@ static void pull_spec_name_of_path(const char *path, char ret[STORE_NAME_MAX])
 	ret[n] = '\0';
 }
 
+/* A name in the request wins over the reference, with its tag. */
 static int pull_spec_read_name(struct image_pull *p, const struct image_pull_spec *spec,
 			       struct err *e)
 {
@@ -269,6 +274,7 @@ void pull_spec_explain(const char *reference, const char *word, struct err *e)
 
 /* ---- the end */
 
+/* Everything but p->done. Nothing of cordon-pull or cordon-storage reports afterwards. */
 static void image_pull_release(struct image_pull *p)
 {
 	pull_link_end(&p->call);
@@ -283,6 +289,7 @@ static void image_pull_release(struct image_pull *p)
 	p->config = NULL;
 }
 
+/* Every pull that began ends with one event, a cancelled one too. */
 static void image_pull_record(struct image_pull *p, const struct err *why)
 {
 	struct err e;
@@ -385,6 +392,7 @@ static void on_layer(struct image_make *m, unsigned i, bool shared)
 							 .shared = shared });
 }
 
+/* cordon-pull has said nothing about the blob in time, so the error of unpacking is reported. */
 static void on_verdict(struct loop_timer *t)
 {
 	struct image_pull *p = t->arg;
@@ -392,6 +400,7 @@ static void on_verdict(struct loop_timer *t)
 	image_pull_fail(p, "", &p->unpacked);
 }
 
+/* The end of image_make. A failure waits for the verdict on the blob, which may be its cause. */
 static void on_made(struct completion *c, const struct err *e)
 {
 	struct image_pull *p = c->arg;
@@ -476,6 +485,7 @@ static int image_pull_expect(struct image_pull *p, const struct oci_descriptor *
 	return 0;
 }
 
+/* The next document must be the one that fits this machine. */
 static int image_pull_take_index(struct image_pull *p, const uint8_t *data, size_t len,
 				 struct err *e)
 {
@@ -577,6 +587,7 @@ static int image_pull_check_bounds(const struct image_pull *p, const struct imag
 	return 0;
 }
 
+/* A reference by digest is asked for by the digest. */
 static int image_pull_send(struct image_pull *p, struct image_pulls *all, const char *user,
 			   const char *password, bool aws, struct err *e)
 {

@@ -19,6 +19,7 @@
 
 static const char *const kinds[] = { "rootfs", "oci-layout", "docker-archive" };
 
+/* An import in progress, in the list `imports`. Freed by its owner alone, with import_free(). */
 struct import {
 	struct import *next, **link; /* list.h */
 	struct core *core;
@@ -63,6 +64,7 @@ static int check_count(const struct tenant *t, struct err *e)
 	return 0;
 }
 
+/* The tag in the name wins over the request's own. */
 static int check_spec(struct import *i, const struct import_spec *spec, struct err *e)
 {
 	if (template_name_read(spec->name, &i->name, e) < 0)
@@ -185,6 +187,7 @@ static int check_found(const struct import *i, struct err *e)
 	return 0;
 }
 
+/* has_config is set before the reading: oci_config_release() takes a half read one, too. */
 static int read_config(struct import *i, struct err *e)
 {
 	OWN_MEM char *text = malloc((size_t)i->found.config_len + 1);
@@ -230,6 +233,7 @@ static void write_provenance(struct import *i)
 
 /* ---- the template */
 
+/* Duplicates share the file's position, but parts are read by pread(2). */
 static int open_layer(struct image_make *m, unsigned k, struct image_layer_source *ret,
 		      struct err *e)
 {

@@ -9,6 +9,7 @@
 
 /* ---- calls */
 
+/* Out of the list. No callback of the call follows. */
 static struct pull_call *pull_link_take(struct pull_link *l, struct pull_call *c)
 {
 	struct pull_call **at = &l->calls;
@@ -79,6 +80,7 @@ static struct pull_call *pull_link_find(const struct pull_link *l, uint32_t numb
 	return c;
 }
 
+/* A failed blob leaves the call open. A failed pull ends it. */
 static void on_failure(struct pull_call *c, const struct pull_msg *m)
 {
 	struct err e;

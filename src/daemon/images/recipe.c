@@ -35,6 +35,7 @@ bool recipe_is_hash(const char *text)
 
 /* ---- is it well-formed? */
 
+/* Octal, up to five digits. "" is allowed. */
 static bool is_mode(const char *text)
 {
 	size_t n = strspn(text, "01234567");
@@ -51,6 +52,7 @@ static bool is_name(const char *text, size_t n)
 	return n < RECIPE_USER_MAX && (n == 0 || text[0] != '-');
 }
 
+/* "NAME", "NAME:GROUP" or ":GROUP". */
 static bool is_owner(const char *text)
 {
 	size_t n = strcspn(text, ":");
@@ -68,6 +70,7 @@ static bool is_variable(const char *name)
 	return true;
 }
 
+/* Source and destination, then owner and mode, both optional. */
 static int check_copy(const struct recipe_step *s, unsigned number, struct err *e)
 {
 	char entry[RECIPE_PATH_MAX];
@@ -100,6 +103,7 @@ static int check_env(const struct recipe_step *s, unsigned number, struct err *e
 	return 0;
 }
 
+/* number counts from 1, as clients show steps. */
 static int check_step(const struct recipe_step *s, unsigned number, struct err *e)
 {
 	if (s->type == RECIPE_COPY)

@@ -52,6 +52,7 @@ int recipe_state_set(struct recipe_state *s, const char *user, const char *workd
 
 /* ---- the environment */
 
+/* The value, and where the variable begins in env. NULL: not set. */
 static const char *recipe_state_find(const struct recipe_state *s, const char *name, size_t len,
 				     size_t *ret_at)
 {
@@ -196,6 +197,7 @@ static void remove_env(struct recipe_state *s, const char *name)
 	s->variables--;
 }
 
+/* The new value may refer to the old one, so that is removed after the expansion. */
 int recipe_state_set_env(struct recipe_state *s, const char *name, const char *value, struct err *e)
 {
 	struct buf made = BUF_INIT(RECIPE_TEXT_MAX);
@@ -240,6 +242,7 @@ static bool recipe_state_append(char *to, size_t *len, const char *path)
 	return true;
 }
 
+/* ".." at the root stays there. */
 int recipe_state_path(const struct recipe_state *s, const char *path, const char *base,
 		      char ret[RECIPE_PATH_MAX], struct err *e)
 {

@@ -24,6 +24,7 @@ static int template_ref_fail(struct err *e, const char *what, const char *text)
 	return -1;
 }
 
+/* White space around the tag and the case of its letters do not count. */
 int template_ref_tag(const char *text, char ret[STORE_NAME_MAX], struct err *e)
 {
 	size_t n;
