@@ -23,6 +23,7 @@
 #define BASE64_KEY ((size_t)BASE64_LENGTH(KEY))
 #define ID_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
+/* A line of the key file. keys[0] seals, all of them open. */
 struct key {
 	char id[SEAL_ID_MAX];
 	uint8_t bytes[KEY];
@@ -50,7 +51,7 @@ static const struct key *seal_find(const struct seal *s, const char *id)
 	return NULL;
 }
 
-/* One line without its newline. */
+/* One line without its newline. Errors name the line's number and the key's id, never the key. */
 static int read_line(struct seal *s, const char *line, size_t len, unsigned number, struct err *e)
 {
 	const char *colon = memchr(line, ':', len);
@@ -79,6 +80,7 @@ static int read_line(struct seal *s, const char *line, size_t len, unsigned numb
 	return 0;
 }
 
+/* Blanks and carriage returns at the end of a line do not count. */
 static int read_lines(struct seal *s, const char *text, size_t len, struct err *e)
 {
 	unsigned number = 0;
@@ -148,6 +150,8 @@ void seal_wipe(char *value, size_t len)
 
 /* ---- the cipher. Its context is wiped when it is freed */
 
+/* The head and `about` are authenticated first, then the value. The tag follows the ciphertext.
+ * False: OpenSSL failed. */
 static bool seal_encrypt(EVP_CIPHER_CTX *c, const struct seal *s, const char *about,
 			 const struct seal_head *h, const uint8_t *box, const void *value,
 			 uint8_t *to)
@@ -162,6 +166,8 @@ static bool seal_encrypt(EVP_CIPHER_CTX *c, const struct seal *s, const char *ab
 	       EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, TAG, to + h->n) == 1;
 }
 
+/* False also if the tag does not fit. Then the bytes in `to` are of no value, and the caller wipes
+ * them. */
 static bool seal_decrypt(EVP_CIPHER_CTX *c, const struct seal *s, const struct key *k,
 			 const char *about, const struct seal_head *h, const uint8_t *box,
 			 uint8_t *to)
@@ -180,6 +186,7 @@ static bool seal_decrypt(EVP_CIPHER_CTX *c, const struct seal *s, const struct k
 
 /* ---- boxes */
 
+/* Lengths of a box are checked here, so the other functions rely on them. */
 static bool read_head(const uint8_t *box, size_t len, struct seal_head *ret)
 {
 	size_t id_len = len < 2 ? 0 : box[1];
@@ -196,6 +203,7 @@ static bool read_head(const uint8_t *box, size_t len, struct seal_head *ret)
 	return strspn(ret->id, ID_CHARS) == id_len;
 }
 
+/* The length, the nonce and the key's id of a box are visible in the database. */
 int seal_close(const struct seal *s, const char *about, const void *value, size_t len,
 	       uint8_t **ret, size_t *ret_len, struct err *e)
 {

@@ -23,6 +23,7 @@ static void box_name(const char *name, char ret[NAME_MAX_BYTES + 8])
 	(void)snprintf(ret, NAME_MAX_BYTES + 8, "%.*s.sealed", NAME_MAX_BYTES, name);
 }
 
+/* The name is the box's subject, so a box under another name does not open. */
 static int write_box(struct core *c, const char *name, const uint8_t *key, size_t len,
 		     struct err *e)
 {
@@ -80,6 +81,7 @@ static int read_clear(struct core *c, const char *name, uint8_t *ret, size_t len
 	return got < 0 ? -1 : 1;
 }
 
+/* The clear text is wiped in any case, as an interrupted start may have left it. */
 int sealed_key_get(struct core *c, const char *name, uint8_t *ret, size_t len, struct err *e)
 {
 	int sealed = read_box(c, name, ret, len, e), clear = 0;

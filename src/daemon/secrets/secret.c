@@ -36,6 +36,7 @@ static bool secret_fits(const char *pattern, size_t n, const char *host)
 	return n == len && strncasecmp(pattern, host, n) == 0;
 }
 
+/* A secret without hosts may be sent to any. */
 static bool secret_is_bound_to(const char *hosts, const char *host)
 {
 	if (hosts == NULL || hosts[0] == '\0')
@@ -50,6 +51,7 @@ static bool secret_is_bound_to(const char *hosts, const char *host)
 	return false;
 }
 
+/* May the secret be sent to a registry? It is used as a brokered one. */
 static int secret_check(struct core *c, const struct store_secret *row, const char *host,
 			struct err *e)
 {
@@ -92,6 +94,8 @@ int secret_registry_open(struct core *c, const struct tenant *t, const char *whi
 
 #define PAST_MAX 64 /* old values that a session remembers */
 
+/* Remember a replaced value, still sealed. The oldest one goes when there are more than PAST_MAX.
+ */
 static void secret_past_add(struct session *s, const struct store_layer_value *v, bool stored)
 {
 	struct secret_state *st = secret_state(s);
@@ -129,6 +133,7 @@ static void secret_past_of(const struct store_secret *row, char about[SECRET_ABO
 	memcpy(ret->tenant, row->tenant, sizeof(ret->tenant));
 }
 
+/* Sessions that end need no more values. */
 static bool secret_keeps(const struct session *s, const char *name)
 {
 	return secret_values_has(s, name) && session_row(s)->state < SESSION_ENDING;
@@ -275,6 +280,7 @@ size_t secret_change_inherit(struct session *s)
 	return bytes;
 }
 
+/* The change itself follows by secret_change_apply(), in a later turn. */
 static void secret_mark_one(struct session *s, void *arg)
 {
 	if (!secret_values_has(s, arg) || session_row(s)->state >= SESSION_ENDING)
@@ -388,6 +394,7 @@ static int secret_apply_fields(const struct secret_fields *w, struct store_secre
 	return 0;
 }
 
+/* row->version must be the new one: it is part of the box's subject. */
 static int secret_seal_value(const struct core *c, const char *value, size_t len,
 			     struct store_secret *row, uint8_t **ret_box, struct err *e)
 {
@@ -454,6 +461,7 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 	return secret_get(c, t, row.id, ret, e);
 }
 
+/* Without a new value the row changes only, and nothing becomes past. */
 int secret_update(struct core *c, struct tenant *t, const char *which,
 		  const struct secret_fields *w, const struct store_actor *who,
 		  struct store_secret *ret, struct err *e)
@@ -546,6 +554,7 @@ struct secret_some {
 	const struct seal *seal;
 };
 
+/* The rows are noted first, because they must not change while they are listed. */
 static int secret_note(const struct store_secret *row, void *cookie)
 {
 	struct secret_some *l = cookie;
@@ -558,6 +567,7 @@ static int secret_note(const struct store_secret *row, void *cookie)
 	return ++l->n == BATCH;
 }
 
+/* Version and value stay as they are. */
 static int secret_reseal(struct core *c, const char *id, struct err *e)
 {
 	OWN_MEM uint8_t *box = NULL;

@@ -20,6 +20,7 @@
 #define SESSION_ROOM (512U << 10) /* of one session: its configuration for egress has them all */
 #define SMALL 512 /* always accepted, so that a value can be replaced at the bound */
 
+/* A sum over the sessions of a tenant, with a planned change of one secret. */
 struct secret_admit_sum {
 	const char *name; /* that changes. NULL: none */
 	size_t len, all;
@@ -40,6 +41,7 @@ static void secret_admit_add(struct session *s, void *arg)
 		sum->most = own + sum->len;
 }
 
+/* Both bounds: for the largest session, and for all sessions together. */
 static int secret_admit_check(struct core *c, const struct tenant *t, struct secret_admit_sum *sum,
 			      struct err *e)
 {
@@ -99,6 +101,7 @@ int secret_quota_change(struct core *c, const struct tenant *t, const char *name
 #define PLACEHOLDER "cordon_"
 #define PLACEHOLDER_CHARS 32
 
+/* Random, so a program that did not get it cannot name the secret. */
 static void secret_admit_make_placeholder(char ret[SECRET_PLACEHOLDER_MAX])
 {
 	static const char chars[] = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -110,6 +113,8 @@ static void secret_admit_make_placeholder(char ret[SECRET_PLACEHOLDER_MAX])
 	ret[n + PLACEHOLDER_CHARS] = '\0';
 }
 
+/* A session that continues another one's memory keeps its placeholders: programs have them already.
+ */
 int secret_admit_one(struct session *s, struct secret_spec *l, size_t *bytes, struct err *e)
 {
 	struct store_secret row;
@@ -136,6 +141,7 @@ int secret_admit_one(struct session *s, struct secret_spec *l, size_t *bytes, st
 	return may;
 }
 
+/* Sockets do not exclude each other: several programs may ask. */
 bool secret_admit_is_twice(const char *lines, const struct secret_spec *l)
 {
 	struct secret_spec other;
@@ -148,6 +154,8 @@ bool secret_admit_is_twice(const char *lines, const struct secret_spec *l)
 	return false;
 }
 
+/* The row's lines are replaced by checked ones with placeholders. The session's state owns that
+ * text. */
 int secret_admit(struct session *s, struct err *e)
 {
 	const char *at = session_row(s)->secrets;

@@ -7,6 +7,7 @@
 #include "daemon/session/session_uses.h"
 #include "lib/base/log.h"
 
+/* A use of the same kind is on record once an hour, with the number of uses in between. */
 int secret_audit_used(struct session *s, const char *name, const char *as, const char *host,
 		      const char *execution, struct err *e)
 {
@@ -25,6 +26,7 @@ int secret_audit_used(struct session *s, const char *name, const char *as, const
 			    (unsigned long long)more);
 }
 
+/* A failure is logged, and the program still gets its secrets. */
 void secret_audit_given(struct session *s, const char *lines, const char *execution)
 {
 	struct secret_spec l;

@@ -56,6 +56,7 @@ static int secret_delivery_take(struct session *s, const struct secret_spec *l, 
 
 /* ---- variables */
 
+/* A secret that may not be used any more is left out, so the program starts without it. */
 static void secret_delivery_put_variables(struct session *s, const char *at, struct buf *to)
 {
 	struct secret_spec l;
@@ -85,6 +86,7 @@ void secret_delivery_add_env(struct session *s, struct execution *x, struct buf 
 
 /* ---- the table */
 
+/* The form of a row is that of secret_builtin.c. */
 static void secret_delivery_put_row(struct session *s, const struct secret_spec *l, struct buf *to)
 {
 	uint8_t head[ROW_ROOM];
@@ -107,6 +109,7 @@ static void secret_delivery_put_row(struct session *s, const struct secret_spec 
 	seal_wipe(value, len);
 }
 
+/* The table's length is known at the end, and written in front. */
 static void secret_delivery_compose(struct secret_state *st)
 {
 	struct secret_walk all = { .session = st->session };
@@ -128,6 +131,7 @@ static void secret_delivery_compose(struct secret_state *st)
 	st->sent = 0;
 }
 
+/* Write as much as the built-in takes. The next table waits until this one was answered. */
 static void secret_delivery_feed(struct secret_state *st)
 {
 	if (st->awaiting || (!st->wanted && st->table.data == NULL))
@@ -145,6 +149,7 @@ static void secret_delivery_feed(struct secret_state *st)
 
 /* ---- the built-in */
 
+/* With a socket the built-in stays, and takes further tables. */
 static bool secret_delivery_has_socket(const struct session *s)
 {
 	return secret_has_way(session_row(s)->secrets, SECRET_SOCKET);
@@ -204,6 +209,8 @@ static void on_refused(struct secret_state *st, const struct err *e)
 	completions_end_all(&st->when_delivered, e); /* those executions fail */
 }
 
+/* Records of the built-in: READY for a table, or an error. After the first error the rest is
+ * dropped. */
 static size_t on_output(struct file_op *op, const uint8_t *data, size_t len)
 {
 	struct secret_state *st = file_op_arg(op);
@@ -234,6 +241,7 @@ static void on_room(struct file_op *op)
 	secret_delivery_feed(file_op_arg(op));
 }
 
+/* The built-in has ended: as asked, with something still due, or by a failure. */
 static void on_end(struct file_op *op, int status, const struct err *e)
 {
 	struct secret_state *st = file_op_arg(op);
@@ -285,6 +293,7 @@ static bool secret_delivery_is_anything_due(struct session *s)
 	return secret_delivery_is_needed(s) || secret_walk_has_file(s) || (st != NULL && st->files);
 }
 
+/* One built-in of a session at most. A running one takes the next table. */
 void secret_delivery_start(struct session *s)
 {
 	static const char *const argv[] = { "secrets" };
@@ -343,6 +352,7 @@ void secret_delivery_cell_gone(struct session *s)
 	completions_end_all(&st->when_delivered, &e);
 }
 
+/* Tries begin at 0: the cell may have another state now. */
 void secret_delivery_refresh(struct session *s)
 {
 	struct secret_state *st = secret_state_of(s);

@@ -19,6 +19,7 @@
 #define REFERENCES_MAX 32 /* names that rules refer to. Egress takes 64 in all */
 #define NAMES_BYTES_MAX ((size_t)(REFERENCES_MAX + SECRET_LINES_MAX) * STORE_NAME_MAX)
 
+/* Lines become an array of texts. */
 static void secret_egress_write_lines(struct json *j, const char *name, const char *lines)
 {
 	json_open(j, name, '[');
@@ -92,6 +93,8 @@ static bool secret_egress_find_references(const char *text, struct buf *names)
 	return true;
 }
 
+/* Called before a policy is accepted: secret_egress_write() relies on it. */
+
 int secret_egress_check(const char *policy, struct err *e)
 {
 	struct buf names = BUF_INIT(2 * NAMES_BYTES_MAX);
@@ -139,6 +142,7 @@ static bool secret_egress_is_brokered(struct session *s, const char *name)
 	return false;
 }
 
+/* The members "secrets" and "mask" of one configuration while they are written. */
 struct masking {
 	struct json *j;
 	struct buf written; /* lines: names whose values are in "secrets" */
@@ -207,6 +211,7 @@ static void secret_egress_write_secrets(struct session *s, struct masking *m, st
 	json_close(m->j, ']');
 }
 
+/* A new name changes the session's mask: its value is masked in outputs, too. */
 static void secret_egress_remember_sent_names(struct session *s, struct buf *names,
 					      char **references)
 {
@@ -223,6 +228,7 @@ static void secret_egress_remember_sent_names(struct session *s, struct buf *nam
 		secret_mask(s);
 }
 
+/* The mask comes last, since it leaves out the values in "secrets". */
 int secret_egress_write(struct session *s, const char *policy, struct json *j, struct err *e)
 {
 	struct buf names = BUF_INIT(2 * NAMES_BYTES_MAX);

@@ -21,6 +21,7 @@
 
 #define HAD_MAX 64 /* names, of all executions of a session */
 
+/* "" for an ended execution: its secrets are taken back. */
 static const char *secret_execution_lines_of(const struct execution *x)
 {
 	const char *lines = execution_ended(x) ? NULL : execution_row(x)->secrets;
@@ -128,6 +129,7 @@ static bool secret_execution_is_taken(struct session *s, const char *own,
 	return false;
 }
 
+/* *more grows only by values that the session does not mask yet. */
 static int secret_execution_check_one(struct session *s, struct secret_spec *l, struct buf *own,
 				      size_t *more, struct err *e)
 {
@@ -171,6 +173,7 @@ static unsigned secret_execution_count_new(const char *had, const char *lines)
 	return n;
 }
 
+/* Both bounds are those of the whole session, because its mask has all the values. */
 static int secret_execution_check_counts(struct session *s, const char *lines, struct err *e)
 {
 	const struct secret_state *st = secret_state_of(s);
@@ -197,6 +200,7 @@ static size_t secret_execution_secret_bytes(const struct session *s)
 	return st == NULL ? 0 : st->bytes;
 }
 
+/* After success x has its lines, and the mask has their values before the program starts. */
 int secret_check_execution(struct session *s, struct execution *x, const char *lines, struct err *e)
 {
 	struct buf own = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256));
@@ -223,6 +227,7 @@ int secret_check_execution(struct session *s, struct execution *x, const char *l
 	return settled;
 }
 
+/* True: w ends when the cell has the files. The program waits for it. */
 bool secret_prepare(struct session *s, struct execution *x, struct completion *w)
 {
 	struct secret_state *st;
@@ -237,6 +242,7 @@ bool secret_prepare(struct session *s, struct execution *x, struct completion *w
 	return true;
 }
 
+/* Files and configurations for egress lose the execution's secrets. */
 void secret_execution_ended(struct session *s, struct execution *x)
 {
 	const char *lines = execution_row(x)->secrets;

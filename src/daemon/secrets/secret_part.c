@@ -36,6 +36,7 @@ static bool secret_part_delete_one(struct core *c, struct tenant *t)
 	return secret_delete_one(c, t);
 }
 
+/* The mask is made before any value is delivered. */
 static void on_started(struct session *s)
 {
 	/* Also for a session cold before this daemon's start. */
@@ -82,6 +83,7 @@ static void on_cell_gone(struct session *s, const struct err *why)
 	secret_delivery_cell_gone(s);
 }
 
+/* Past values of a session stay in the store unless it has ended: the next cordond masks them. */
 static void on_free(struct session *s, const struct err *why)
 {
 	if (session_row(s)->state == SESSION_ENDED && secret_state_of(s) != NULL)
@@ -90,6 +92,7 @@ static void on_free(struct session *s, const struct err *why)
 	*session_parts_of(s, &secret_part) = NULL;
 }
 
+/* The table that the core calls. Hooks without a wrapper are functions of this folder. */
 const struct session_part secret_part = {
 	.name = "secrets",
 	.setup = secret_part_setup,

@@ -64,11 +64,13 @@ static bool secret_spec_is_path(const char *s)
 	return true;
 }
 
+/* "" is allowed: the default owner. */
 static bool secret_spec_is_user(const char *s)
 {
 	return strspn(s, LETTERS DIGITS ".-") == strlen(s);
 }
 
+/* The name may be written with or without its folder. It is stored without. */
 static int secret_spec_check_file(struct secret_spec *l, struct err *e)
 {
 	size_t n = strlen(PLACE);
@@ -114,6 +116,7 @@ int secret_spec_check(struct secret_spec *l, struct err *e)
 	}
 }
 
+/* Fields were checked before, so none has a tab or a newline. */
 void secret_spec_write(const struct secret_spec *l, struct buf *to)
 {
 	buf_printf(to, "%s\t%s\t", l->name, secret_spec_way(l->way));

@@ -35,6 +35,7 @@ struct secret_values_visit {
 	void *arg;
 };
 
+/* A secret that was deleted has no row. Its value is among the past ones then. */
 static void secret_values_visit_row(const struct secret_values_visit *x, const char *name)
 {
 	const struct session *s = x->session;
@@ -97,6 +98,7 @@ static void secret_values_visit_past(const struct secret_values_visit *x,
 	x->fn(&v, true, x->arg);
 }
 
+/* All values of the session but those of its layers. A name in two lists comes once. */
 static void secret_values_each_sealed(struct session *s,
 				      void (*fn)(const struct store_layer_value *v, bool past,
 						 void *arg),
@@ -259,6 +261,7 @@ static void secret_values_keep_one(const struct store_layer_value *row, bool pas
 			"returned at the end");
 }
 
+/* Values of lower layers are known first, so none is written twice. */
 static int secret_values_write_all(struct session *s, struct secret_values_keeping *k,
 				   struct err *e)
 {
@@ -273,6 +276,7 @@ static int secret_values_write_all(struct session *s, struct secret_values_keepi
 	return -1;
 }
 
+/* The quota is read before the transaction, and counts up in k.used. */
 int secret_kept_write(struct session *s, const char *layer, const char *kind, struct err *e)
 {
 	struct secret_values_keeping k = { .store = core_store(session_core(s)),
@@ -301,6 +305,7 @@ struct secret_values_batch {
 	unsigned n;
 };
 
+/* A value that no key opens stays as it is, and is logged. */
 static int secret_values_add_to_batch(const struct store_layer_value *v, void *cookie)
 {
 	struct secret_values_batch *b = cookie;
@@ -358,6 +363,7 @@ struct opening {
 	void *arg;
 };
 
+/* A value that no key opens is left out. */
 static void secret_values_open_one(const struct store_layer_value *v, bool past, void *arg)
 {
 	const struct opening *x = arg;
@@ -450,6 +456,7 @@ static void secret_values_add_one(const struct secret_values_one *one, void *arg
 	v->lens[v->n++] = one->len;
 }
 
+/* A session without values keeps the mask that it has. All copies are wiped. */
 void secret_mask(struct session *s)
 {
 	struct secret_state *st = secret_state_of(s);
