@@ -8,6 +8,7 @@
 #define REASON_MAX 512
 #define PHRASE_MAX 160 /* bytes of a reason in the status line, without NUL */
 
+/* A browser and curl do not name JSON, so they get text. */
 bool deny_page_wants_json(const struct http1_header *headers, size_t n)
 {
 	struct http1_span accept;
@@ -32,6 +33,7 @@ static void make_clean(const char *reason, char ret[REASON_MAX])
 	ret[n] = '\0';
 }
 
+/* A client of packages gets one member "error" with the reason, since it shows no other. */
 static void write_json(const struct deny_page *r, const char *reason, char *ret, size_t cap)
 {
 	struct json j;
@@ -65,6 +67,8 @@ static void write_text(const struct deny_page *r, const char *reason, char *ret,
 		(void)snprintf(ret, cap, "%s\n", reason);
 }
 
+/* The head names the reason three times for different readers: the status line for clients of
+ * packages, a header for programs, the body for people. */
 void deny_page_write(struct buf *b, const struct deny_page *r)
 {
 	char reason[REASON_MAX], phrase[PHRASE_MAX + 1], body[2048];

@@ -47,6 +47,7 @@ static bool gateway_ws_is_protocol_known(const struct gateway *x, const struct h
 	return http1_lists(x->r.headers, x->r.headers_n, "sec-websocket-protocol", text);
 }
 
+/* The text is a constant, fit for the record. */
 const char *gateway_ws_flaw(const struct gateway *x, const struct http1_response *a)
 {
 	if (!x->r.upgrade_websocket)
@@ -62,6 +63,7 @@ const char *gateway_ws_flaw(const struct gateway *x, const struct http1_response
 	return NULL;
 }
 
+/* A coding of an empty value counts as none. Two headers are never plain. */
 static bool gateway_answer_is_plain(const struct http1_response *a)
 {
 	struct http1_span coding;
@@ -82,6 +84,8 @@ static bool gateway_answer_is_part(const struct http1_response *a)
 	       type.n >= sizeof(parts) - 1 && strncasecmp(type.p, parts, sizeof(parts) - 1) == 0;
 }
 
+/* The connection to the cell stays only if the end of the answer is told by a length or by chunks,
+ * and the request was read to its end. */
 static void gateway_answer_begin_body(struct gateway *x, const struct http1_response *a)
 {
 	bool endless = a->framing == HTTP1_UNTIL_CLOSE || a->framing == HTTP1_CHUNKED;
@@ -94,6 +98,7 @@ static void gateway_answer_begin_body(struct gateway *x, const struct http1_resp
 	x->cell_keep = x->r.keep_alive && x->out.done && (!endless || x->r.minor > 0);
 }
 
+/* Neither connection is used again afterwards. */
 static void gateway_answer_begin_tunnel(struct gateway *x)
 {
 	x->state = GATEWAY_TUNNEL;
@@ -102,6 +107,7 @@ static void gateway_answer_begin_tunnel(struct gateway *x)
 	x->cell_keep = x->up_keep = false;
 }
 
+/* 100 goes only to a program that waits for it. */
 static void gateway_answer_interim(struct gateway *x, const struct http1_response *a)
 {
 	x->up_scanned = 0;
@@ -115,6 +121,8 @@ static void gateway_answer_interim(struct gateway *x, const struct http1_respons
 		x->over = true;
 }
 
+/* The order matters: the gate may turn the answer into another one, checks for the mask come before
+ * any byte is sent, and the tap sees the head before the cell does. */
 static void gateway_answer_final(struct gateway *x, const struct http1_response *a)
 {
 	struct http1_span type = { 0 };
@@ -157,6 +165,7 @@ static void gateway_answer_final(struct gateway *x, const struct http1_response 
 		gateway_tap_hold_head(x, before);
 }
 
+/* True: a head was read, or the answer has failed. False: more bytes are needed. */
 static bool gateway_answer_read_head(struct gateway *x)
 {
 	static struct http1_response a; /* too large for the stack */
@@ -205,6 +214,7 @@ static bool gateway_answer_is_cut(const struct gateway *x)
 	return (s->broken || s->ended) && (s->in.len == 0 || !x->answered);
 }
 
+/* Each direction ends on its own. The tunnel ends when both have, and nothing waits to be sent. */
 static void gateway_answer_end_tunnel(struct gateway *x)
 {
 	if (x->up->stream.broken && x->up->stream.in.len == 0)
@@ -215,6 +225,7 @@ static void gateway_answer_end_tunnel(struct gateway *x)
 		x->over = true;
 }
 
+/* At most one head a call, then as much of the body as fits. */
 bool gateway_answer(struct gateway *x)
 {
 	struct gateway_stream *s = &x->up->stream;

@@ -29,6 +29,7 @@ void gateway_client_gone(struct gateway *x)
 	x->over = x->reset = true;
 }
 
+/* max 0: no bound. */
 static uint64_t gateway_base_under(uint64_t used, uint64_t max)
 {
 	if (max == 0)
@@ -36,6 +37,7 @@ static uint64_t gateway_base_under(uint64_t used, uint64_t max)
 	return used < max ? max - used : 0;
 }
 
+/* Only the body of an answer is bounded, so all is left before the answer begins. */
 uint64_t gateway_budget_left(const struct gateway *x, const char **ret_why)
 {
 	const struct gateway_budget *b = &x->budget;

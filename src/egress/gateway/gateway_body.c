@@ -39,6 +39,8 @@ static struct http1_span gateway_piece_next_frames(struct gateway_body *b,
 	return (struct http1_span){ (char *)bytes, b->ready };
 }
 
+/* The piece stays in the input until gateway_piece_took(). If it is empty, more must come unless
+ * b->done or b->bad is set. */
 struct http1_span gateway_piece_next(struct gateway_body *b, struct gateway_stream *from)
 {
 	struct http1_span data = { 0 };
@@ -77,6 +79,7 @@ struct http1_span gateway_piece_next(struct gateway_body *b, struct gateway_stre
 	return data;
 }
 
+/* For a body of known length this is also the place where it ends. */
 void gateway_piece_took(struct gateway_body *b, struct gateway_stream *from, size_t n)
 {
 	if (b->frames)
@@ -90,6 +93,7 @@ void gateway_piece_took(struct gateway_body *b, struct gateway_stream *from, siz
 		b->done = true;
 }
 
+/* The caller has looked for room, or must send the bytes in any case. */
 size_t gateway_piece_emit(const struct gateway_body *b, struct gateway_stream *to, const void *data,
 			  size_t n)
 {
@@ -126,6 +130,7 @@ size_t gateway_piece_put(const struct gateway_body *b, struct gateway_stream *to
 	return n;
 }
 
+/* framing: bytes that the piece costs beside its own. */
 size_t gateway_piece_within(struct gateway_body *b, size_t n, uint64_t left, size_t framing)
 {
 	left = left > framing ? left - framing : 0;
@@ -198,6 +203,8 @@ static size_t gateway_body_put_out(struct gateway *x, struct http1_span piece)
 	return n;
 }
 
+/* Move the request's body until the server's stream is full, the input is empty, or a limit is
+ * reached. Checks of the end follow, each at its own place, because a failure ends the request. */
 bool gateway_body_out(struct gateway *x)
 {
 	struct gateway_body *b = &x->out;
@@ -256,6 +263,8 @@ bool gateway_body_out(struct gateway *x)
 
 /* ---- to the cell */
 
+/* One buffer for all gateways, as its bytes are sent before the next one is asked for it. NULL: out
+ * of memory. */
 uint8_t *gateway_mask_room(const struct gateway *x)
 {
 	static uint8_t *room;
@@ -316,6 +325,7 @@ static size_t gateway_body_piece_max(struct gateway *x)
 	return gateway_tap_is_on(x) ? gateway_tap_room(x, (size_t)most) : (size_t)most;
 }
 
+/* Out of memory ends the answer, since it must not pass unmasked. */
 static void gateway_body_send_masked(struct gateway *x, const uint8_t *data, size_t n)
 {
 	uint8_t *room = x->mask ? gateway_mask_room(x) : NULL;
@@ -388,6 +398,7 @@ static bool gateway_body_is_masked(const struct gateway *x)
 	return x->mask || mask_stream_held(&x->masked) > 0;
 }
 
+/* No copy of the bytes is made but the one into the stream. Return the number of bytes. */
 static uint64_t gateway_body_move_plain(struct gateway *x, uint64_t left)
 {
 	struct gateway_body *b = &x->in;
@@ -433,6 +444,8 @@ static uint64_t gateway_body_move_in(struct gateway *x, uint64_t left)
 				    : gateway_body_move_plain(x, left);
 }
 
+/* Move the answer's body, and complete it: bytes of the tap first, then those of the mask, then the
+ * last chunk. */
 bool gateway_body_in(struct gateway *x)
 {
 	struct gateway_body *b = &x->in;

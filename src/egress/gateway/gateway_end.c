@@ -18,6 +18,7 @@
 #define MODEL_TEXT_MAX ((size_t)768 * 1024)
 #define KEPT_MAX ((size_t)8 * 1024)
 
+/* NULL: no call of a model, or a record that does not fit. The caller releases j. */
 static const char *model_text(struct gateway *x, struct json *j)
 {
 	if (!x->model)
@@ -92,6 +93,7 @@ static void gateway_end_empty(struct buf *b)
 		buf_clear(b);
 }
 
+/* After it the gateway is as before the request. Buffers may stay, to be used again. */
 void gateway_clear_request(struct gateway *x)
 {
 	gateway_splice_end(x);
@@ -133,6 +135,7 @@ void gateway_drop_server(struct gateway *x)
 	x->up = NULL;
 }
 
+/* The server's connection is kept only if the request was sent to its end. */
 void gateway_done(struct gateway *x)
 {
 	bool keep = x->cell_keep && x->out.done;
@@ -164,6 +167,8 @@ static bool is_registry(const struct gateway *x)
 	       packages_registry(NULL, x->endpoint.host, x->endpoint.port, NULL, &files) != NULL;
 }
 
+/* Egress answers in place of the server. An answer that has begun is cut instead, so that it never
+ * looks complete. */
 static void give_up(struct gateway *x, int status, bool denied, const char *reason)
 {
 	struct buf b = BUF_INIT(DENY_PAGE_MAX);

@@ -78,6 +78,7 @@ static bool is_unreadable(struct http1_span name)
 	return is_among(name, names) || is_range(name);
 }
 
+/* All headers of the program that are dropped are dropped here. */
 static bool goes_on(const struct gateway *x, const struct hop *h, struct http1_span name)
 {
 	if (hop_is(h, name) || http1_span_is_nocase(name, "host") || is_set(x, name))
@@ -128,6 +129,7 @@ static int put_request_headers(struct gateway *x, const char **ret_why)
 	return 0;
 }
 
+/* *ret_why may point to a message that the next call overwrites. */
 static int put_set_headers(struct gateway *x, const char **ret_why)
 {
 	static char value[VALUE_MAX];
@@ -191,6 +193,8 @@ static void put_collected(struct gateway *x)
 	buf_release(&x->collected);
 }
 
+/* Secrets are put in on the way, and it may run twice: only the first run shows whether the answer
+ * must be plain. */
 static int write_request(struct gateway *x, const char **ret_why)
 {
 	struct err e;

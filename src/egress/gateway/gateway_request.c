@@ -117,11 +117,13 @@ static int take_names(struct gateway *x, const char **ret_why)
 
 /* ---- policy and limits */
 
+/* The connection was let through only to be told why it is refused. */
 static bool is_refused_flow(struct gateway *x)
 {
 	return !x->flow->to_proxy && x->flow->answer.verdict == POLICY_REFUSE;
 }
 
+/* The lower one of the two bounds for a body counts. False: the request has its answer. */
 static bool is_within_limits(struct gateway *x)
 {
 	uint64_t max = x->rule ? x->rule->limits.body_bytes : 0;

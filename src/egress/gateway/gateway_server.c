@@ -9,6 +9,7 @@
 #include "egress/gateway/gateway_end.h"
 #include "lib/base/clock.h"
 
+/* Two requests may share a connection only if their keys are the same. */
 static void make_key(const struct gateway *x, struct upstream_key *ret)
 {
 	char name[HOST_MAX];
@@ -76,6 +77,7 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 		gateway_wait(x, GATEWAY_HANDSHAKE_MS);
 }
 
+/* fresh: an idle connection has just failed, and another one may fail as well. */
 void gateway_dial(struct gateway *x, bool fresh)
 {
 	struct policy_target to = endpoint_target(&x->endpoint);
