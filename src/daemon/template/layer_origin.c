@@ -30,6 +30,7 @@ void layer_origin_add_machine(struct sha256 *h)
 	}
 }
 
+/* The state of the machine's packages as one word, to be compared later. */
 static void name_machine(char ret[LAYER_ORIGIN_MACHINE_MAX])
 {
 	uint8_t sum[SHA256_SIZE];
@@ -172,6 +173,7 @@ static bool is_of_another_machine(const char *then, const char *machine)
 	return x != NULL && (n != strlen(machine) || memcmp(x, machine, n) != 0);
 }
 
+/* Words that one side lacks are not compared: older images have fewer. */
 unsigned layer_origin_stale(const struct layer_origin_now *now, const struct store_layer *row)
 {
 	static const struct {

@@ -59,6 +59,8 @@ bool pool_boot_is_needed(const struct store_template *t)
 
 /* ---- pipes */
 
+/* Forget a program of the cell. Its process is not killed.
+ */
 static void close_program(struct boot_program *p)
 {
 	struct pool_boot *b = p->boot;
@@ -97,6 +99,7 @@ static int take_pipes(struct boot_program *p, struct live_cell *c, const struct 
 
 /* ---- programs */
 
+/* Arguments, then the template's environment, each with its NUL. */
 static void put_strings(const struct pool_boot *b, const char *command, struct buf *to)
 {
 	const char *args[] = { b->plain_shell ? "/bin/sh" : "/bin/bash", "-l", "-c", command };
@@ -121,6 +124,7 @@ static void expect_by(struct pool_boot *b, uint64_t at_ns)
 	loop_timer_set(b->version->core->loop, &b->late, at_ns);
 }
 
+/* The answer is awaited for ANSWER_MS. on_late() gives the cell up then. */
 static int pool_boot_spawn(struct boot_program *p, const char *command, uint32_t flags,
 			   struct err *e)
 {
@@ -210,6 +214,7 @@ static bool has_no_shell(struct pool_boot *b, const struct agent_event *v)
 	return true;
 }
 
+/* A missing bash leads to one more attempt with /bin/sh. */
 static void on_not_started(struct boot_program *p, const struct agent_event *v)
 {
 	struct pool_boot *b = p->boot;
@@ -271,6 +276,7 @@ static void on_ready_ended(struct pool_boot *b, const struct agent_event *v)
 		       clock_now_ns() + session_boot_rest_ms(b->tries++) * CLOCK_MS);
 }
 
+/* Events of PID 1 about one of the two commands. */
 static void on_program(struct live_program *lp, struct live_cell *c, enum agent_type type,
 		       const struct agent_event *v)
 {

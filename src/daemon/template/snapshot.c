@@ -55,6 +55,7 @@ const char *snapshot_owner(const struct core *c, const struct template_version *
 	return t->row.name;
 }
 
+/* The tag by which an id names this version. */
 static const char *tag_of(const struct template_version *v)
 {
 	return v->row.current || v->ntags == 0 ? STORE_TAG_DEFAULT : v->tags[0].tag;
@@ -91,6 +92,7 @@ static bool is_snapshot_of(const struct template_version *v, const struct tenant
 	       (v->row.current || v->ntags > 0);
 }
 
+/* Only the tenant's own. NULL: it does not exist, or was removed. */
 struct template_version *snapshot_find(const struct core *c, const struct tenant *t, const char *id)
 {
 	struct template_version *v = templates_find(c, t, id);
@@ -98,6 +100,7 @@ struct template_version *snapshot_find(const struct core *c, const struct tenant
 	return v != NULL && is_snapshot_of(v, t) ? v : NULL;
 }
 
+/* True if sessions still keep versions of a snapshot that no id finds any more. */
 bool snapshot_is_removed(const struct core *c, const struct tenant *t, const char *id)
 {
 	struct template_name n;
@@ -132,6 +135,7 @@ static void list_add(struct snapshot_list *l, const struct template_version *v)
 	l->found[l->n++] = v;
 }
 
+/* The newest first. */
 static int snapshot_compare(const void *a, const void *b)
 {
 	const struct store_template *x = &(*(const struct template_version *const *)a)->row;
@@ -171,6 +175,7 @@ void snapshot_list_release(struct snapshot_list *l)
 
 /* ---- removal */
 
+/* An id with a tag removes that tag only. */
 int snapshot_remove(struct core *c, const struct tenant *t, const char *id,
 		    const struct store_actor *who, struct err *e)
 {
@@ -209,6 +214,7 @@ bool snapshot_expire_piece(struct core *c)
 
 /* ---- making */
 
+/* Cancel everything in progress, and drop the uses of its layers. */
 static void snapshot_release(struct snapshot *p)
 {
 	session_capture_cancel(&p->capture);
@@ -307,6 +313,7 @@ static void on_folded(struct completion *c, const struct err *e)
 	snapshot_finish(c->arg, e);
 }
 
+/* The captured layer goes on top, and a high stack is folded. */
 static void on_captured(struct completion *c, const struct err *e)
 {
 	struct snapshot *p = c->arg;
@@ -342,6 +349,7 @@ static int set_name(struct snapshot *p, const struct tenant *t, const char *name
 	return 0;
 }
 
+/* All checks come before the capture, which takes long. */
 static int snapshot_prepare(struct session *s, const char *name, struct snapshot *p, struct err *e)
 {
 	struct store_template row;

@@ -25,6 +25,8 @@
 #include "lib/base/rand.h"
 #include "lib/base/str.h"
 
+/* Templates of the server itself. They belong to the operator.
+ */
 static const struct store_template built_in[] = {
 	{ .name = TEMPLATES_HOST, .kind = TEMPLATE_HOST, .start_command = "", .ready_command = "" },
 	{ .name = TEMPLATES_INTERPRETER,
@@ -47,6 +49,7 @@ static bool has_built_in(const struct core *c, const struct store_template *want
 	       strcmp(v->row.ready_command, want->ready_command) == 0;
 }
 
+/* Written at the first start, or when the commands have changed with the server. */
 static int add_built_in(struct core *c, const struct store_template *want, struct err *e)
 {
 	struct store_template row = *want;
@@ -90,6 +93,8 @@ static int template_add_renew(struct core *c, const struct template_version *old
 	return 0;
 }
 
+/* The machine's packages have changed. Cells made before keep the old files, so their pools are
+ * emptied. */
 void templates_host_changed(struct core *c, const char *name, uint64_t bytes)
 {
 	struct err e;
@@ -107,6 +112,7 @@ void templates_host_changed(struct core *c, const char *name, uint64_t bytes)
 	templates_collect(c);
 }
 
+/* The default template must exist, or the server does not start. */
 int templates_setup(struct core *c, struct err *e)
 {
 	c->on_new_template = template_make_pool;
@@ -123,6 +129,7 @@ int templates_setup(struct core *c, struct err *e)
 
 #define PROBE_MS 10000 /* for a program to start in the trial's cell */
 
+/* A request to add a template, from its check to its answer. */
 struct template_adding {
 	struct template_version *version; /* owned, until it is listed */
 	struct live_cell *cell;		  /* of the trial, once it is up */
@@ -163,6 +170,7 @@ static int check_root(const struct core *c, const struct store_template *row, st
 	return 0;
 }
 
+/* It becomes a template of the operator. Trials at a time are bounded. */
 static int check_room(const struct core *c, const struct store_template *row, struct err *e)
 {
 	struct store_template own = *row;
@@ -212,6 +220,7 @@ static void template_add_finish(struct template_adding *a, const struct err *e)
 	completions_end_all(&told, e);
 }
 
+/* Row and event are one transaction. */
 static int write_row(struct core *c, struct template_version *v, const struct store_actor *who,
 		     struct err *e)
 {
@@ -260,6 +269,8 @@ static void end_probe(struct template_adding *a, const struct err *e)
 	end_trial(a, e);
 }
 
+/* Any answer ends the trial: the program has started, its user does not exist, or it cannot start.
+ */
 static void on_probe(struct live_program *p, struct live_cell *cell, enum agent_type type,
 		     const struct agent_event *v)
 {
@@ -346,6 +357,7 @@ static void template_add_explain(const struct core *c, const struct store_templa
 			      place + strlen(mount_at));
 }
 
+/* The keeper has made the cell, or has refused. */
 static void on_trial_up(struct live_cell *cell, const struct err *e)
 {
 	struct template_adding *a = cell->owner;
@@ -370,6 +382,7 @@ static const struct live_cell_events trial_events = { .on_up = on_trial_up,
 						      .on_dead = on_probe_dead,
 						      .on_gone = on_probe_gone };
 
+/* w ends when the trial has ended. row's texts are copied. */
 int templates_add(struct core *c, const struct store_template *row, const struct store_actor *who,
 		  struct completion *w, struct err *e)
 {

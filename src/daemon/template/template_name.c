@@ -5,6 +5,7 @@
 #define WORDS "abcdefghijklmnopqrstuvwxyz0123456789-_."
 #define UUID_LEN 36
 
+/* Clients of E2B take a UUID for the id of a build. */
 static bool is_uuid(const char *text)
 {
 	if (strlen(text) != UUID_LEN)
@@ -43,6 +44,7 @@ static bool template_name_take(const char *p, size_t n, char *ret, size_t cap)
 	return strspn(ret, WORDS) == n;
 }
 
+/* "SPACE/NAME:TAG", where space and tag may be missing. The tag "default" is left empty. */
 int template_name_read(const char *text, struct template_name *ret, struct err *e)
 {
 	const char *slash = strchr(text, '/');

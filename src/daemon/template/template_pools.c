@@ -49,6 +49,7 @@
 struct store_session;
 struct template_version;
 
+/* The root image in memory for such a session. NULL: it has to be made or loaded. */
 static struct root_image *find_root(struct template_version *v, const struct store_session *row)
 {
 	struct template_stack stack;
@@ -86,6 +87,7 @@ static bool find_images(struct template_version *v, const struct store_session *
 	return *ret_memory != NULL;
 }
 
+/* A gVisor guest needs no images. */
 static bool guest_is_at_hand(struct template_version *v, const struct store_session *row)
 {
 	struct memory_image *memory;
@@ -121,6 +123,8 @@ struct pool;
 #define PROGRAM_MS 10000ULL
 #define ANSWER_MS 30000ULL /* for PID 1, which ends the program after PROGRAM_MS */
 
+/* The run of one program in a waiting clone. The cell's `prepared` points here until it has ended.
+ */
 struct pool_warm {
 	struct live_program program;
 	struct core *core;
@@ -175,6 +179,7 @@ static void on_event(struct live_program *lp, struct live_cell *c, enum agent_ty
 	}
 }
 
+/* A program that ends at once. on_event() waits for its end. */
 static int template_pools_spawn(struct pool_warm *w, const struct level_pool *of, struct err *e)
 {
 	static const char program[] = "/bin/true";
@@ -244,6 +249,7 @@ static bool is_vm_ready(void *arg)
 	return is_vm(l) && is_ready(arg) && guest_is_at_hand(l->version, &l->like);
 }
 
+/* Fill in the session for which the pool's cells are made. Once for each pool. */
 static int template_pools_settle(struct level_pool *l, uint32_t level, struct err *e)
 {
 	struct session_spec spec = { .profile = -1, .level = cell_level_of(level)->name };
@@ -261,6 +267,7 @@ static int template_pools_settle(struct level_pool *l, uint32_t level, struct er
 	return 0;
 }
 
+/* Each cell gets a new id, which becomes that of its session. */
 static int template_pools_plan(void *arg, struct keeper_create *ret, struct err *e)
 {
 	struct level_pool *l = arg;
@@ -303,6 +310,7 @@ static void set_few(struct pool_source *src, const struct config *g, bool is_def
 	src->max = template_pools_lesser(STARTED_GROWTH * g->pool_started_size, g->pool_max);
 }
 
+/* Guests wait in small numbers. Clones of memory images only while the images are in memory. */
 static void set_level(struct pool_source *src, const struct config *g, uint32_t level,
 		      bool is_default)
 {
@@ -324,6 +332,7 @@ static bool is_default(const struct template_version *v)
 	return v->row.tenant[0] == '\0' && strcmp(v->row.name, v->core->o.config->template) == 0;
 }
 
+/* Made at the first use of a level, and kept until the version is freed. */
 static struct level_pool *make_pool(struct template_version *v, uint32_t level)
 {
 	const struct config *g = v->core->o.config;
@@ -502,6 +511,7 @@ static struct live_cell *check_clone(struct level_pool *l, struct live_cell *cel
 	return NULL;
 }
 
+/* NULL: no finished cell fits, and the session's cell is made from the beginning. */
 struct live_cell *templates_claim(struct session *s)
 {
 	struct template_version *v = s->template;

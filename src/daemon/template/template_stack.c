@@ -10,6 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/base/str.h"
 
+/* Values of secrets in the folded layers go over to the new one. */
 static int write_row(struct layer_fold *f, struct err *e)
 {
 	struct store_layer row = layers_row(&f->writing, &f->job.reply, "folded");
@@ -20,6 +21,7 @@ static int write_row(struct layer_fold *f, struct err *e)
 	return store_layer_insert_held(f->core->store, &row, e);
 }
 
+/* A failure is logged, and the stack stays: `done` ends without an error in both cases. */
 static void on_folded(struct completion *c, const struct err *e)
 {
 	struct layer_fold *f = c->arg;
@@ -44,6 +46,7 @@ const char *template_stack_base(const struct core *c, const struct template_stac
 					       : "";
 }
 
+/* Without a quota: the folded layer is made of layers that count already. */
 static int template_stack_start(struct layer_fold *f, const char *tenant, struct err *e)
 {
 	static const uint32_t below[] = { [TEMPLATE_BASE_HOST] = STORAGE_FOLD_HOST,
@@ -104,6 +107,7 @@ void layer_fold_release(struct layer_fold *f)
 	f->core = NULL;
 }
 
+/* "lay_" and lower-case letters and digits, so no id leaves its folder. */
 bool template_stack_is_layer(const char *id)
 {
 	static const char prefix[] = "lay_";
@@ -142,6 +146,7 @@ static int read_layer(const char *line, size_t n, struct template_stack *ret)
 	return template_stack_is_layer(id) ? 0 : -1;
 }
 
+/* The first line is the base. A stack of nothing is malformed. */
 static int read_text(const char *text, struct template_stack *ret)
 {
 	size_t n = strcspn(text, "\n");

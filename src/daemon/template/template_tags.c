@@ -52,6 +52,7 @@ static bool take_tag(struct template_version *v, const char *tag)
 	return false;
 }
 
+/* A version without tags that is not current either gets no session any more. */
 static void drop_tag(struct template_version *v, const char *tag)
 {
 	if (take_tag(v, tag) && !v->row.current)
@@ -108,6 +109,7 @@ static int on_tag(const struct store_template_tag *row, void *cookie)
 	return 0;
 }
 
+/* At the start, when all versions are in the list. */
 int templates_load_tags(struct core *c, struct err *e)
 {
 	struct tag_loading l = { 0 };
@@ -211,6 +213,7 @@ static int template_tags_record(struct core *c, const struct template_version *v
 				(unsigned long long)v->row.version, tag == NULL ? "" : tag);
 }
 
+/* The store first, then the lists in memory: after an error both are as before. */
 int templates_tag(struct core *c, struct template_version *v, const char *const *tags, size_t ntags,
 		  const struct store_actor *who, struct err *e)
 {
@@ -243,6 +246,7 @@ int templates_tag(struct core *c, struct template_version *v, const char *const 
 	return 0;
 }
 
+/* v may be freed by this, as it may have lost its last tag. */
 int templates_untag(struct core *c, struct template_version *v, const char *tag,
 		    const struct store_actor *who, struct err *e)
 {
@@ -274,6 +278,7 @@ static int write_expiry(struct core *c, const struct template_version *v, struct
 	return template_tags_record(c, v, NULL, "snapshot.expired", NULL, e);
 }
 
+/* Tags and the current place go together. v may be freed by this. */
 int templates_expire(struct core *c, struct template_version *v, struct err *e)
 {
 	if (store_begin(c->store, e) < 0)
@@ -299,6 +304,7 @@ static int check_public(const struct core *c, const struct template_version *v, 
 	return 0;
 }
 
+/* All versions of a template share this property. */
 int templates_set_public(struct core *c, struct template_version *v, bool public,
 			 const struct store_actor *who, struct err *e)
 {
@@ -335,6 +341,7 @@ static int write_uses(struct core *c, const struct template_version *v, struct e
 			       (const char(*)[STORE_ID_MAX])stack.layers, stack.nlayers, e);
 }
 
+/* New layers, the version, its tags and its uses of layers, in the caller's transaction. */
 static int write_version(struct core *c, struct template_version *v, const char *const *tags,
 			 size_t ntags, const struct template_new_layers *made,
 			 const struct store_actor *who, struct err *e)
@@ -361,6 +368,7 @@ static int check_tenant(struct core *c, const char *tenant, struct err *e)
 	return err_set(e, ERR_CONFLICT, "the tenant was removed");
 }
 
+/* The version is current or has its tags when it is returned. */
 struct template_version *templates_insert(struct core *c, const struct store_template *row,
 					  const char *const *tags, size_t ntags,
 					  const struct template_new_layers *made,

@@ -118,6 +118,7 @@ static const struct tenant *find_space(const struct core *c, const char *space)
 	return t;
 }
 
+/* An own template wins over the operator's with the same name. A namespace means one owner only. */
 static struct template_version *find_parts(const struct core *c, const struct tenant *t,
 					   const struct template_name *n)
 {
@@ -178,6 +179,7 @@ struct template_version *templates_find_any(const struct core *c, const struct t
 	return v != NULL || n.space[0] != '\0' || n.tag[0] != '\0' ? v : find_tagged(c, t, &n);
 }
 
+/* The message names a tag that exists, or the command that gets an image. */
 int templates_missing(const struct core *c, const struct tenant *t, const char *name, struct err *e)
 {
 	const struct template_version *v = NULL;
@@ -243,6 +245,7 @@ static bool is_hidden(struct template_walk *w, const struct template_version *v)
 	return w->hidden;
 }
 
+/* t NULL: everything. Snapshots have lists of their own (snapshot.h). */
 static bool is_listed(struct template_walk *w, const struct template_version *v)
 {
 	if (w->t == NULL)
@@ -269,6 +272,7 @@ void templates_each(const struct core *c, const struct tenant *t,
 			see(v, arg);
 }
 
+/* The list's order is owner, then name. Pages continue behind the last entry of the page before. */
 static bool is_behind(const struct template_version *v, const char *owner, const char *name)
 {
 	int order = strcmp(v->row.tenant, owner);
@@ -289,6 +293,7 @@ bool templates_each_behind(const struct core *c, const struct tenant *t, const c
 	return true;
 }
 
+/* A retired version counts for its payer. With the table full, a tenant still has a small share. */
 int templates_check_room(const struct core *c, const struct store_template *row, struct err *e)
 {
 	size_t bytes = store_template_bytes(row);
@@ -325,8 +330,7 @@ void template_close_pools(struct template_version *v)
 			pool_close(v->pools[i]->pool);
 }
 
-/* ---- the pools of a version: template_pools.c makes them */
-
+/* True if no cell is being made for any of its pools. */
 bool template_pools_are_idle(const struct template_version *v)
 {
 	for (unsigned i = 0; i < CELL_LEVELS; i++)
@@ -335,8 +339,7 @@ bool template_pools_are_idle(const struct template_version *v)
 	return true;
 }
 
-/* ---- the pools of a version: template_pools.c makes them */
-
+/* The pools must be idle: a cell being made belongs to one. */
 void template_free_pools(struct template_version *v)
 {
 	for (unsigned i = 0; i < CELL_LEVELS; i++)
@@ -346,8 +349,6 @@ void template_free_pools(struct template_version *v)
 		}
 }
 
-/* ---- the pools of a version: template_pools.c makes them */
-
 static void add_numbers(struct core_metrics_pool *sum, const struct core_metrics_pool *one)
 {
 	sum->size += one->size;
@@ -356,8 +357,7 @@ static void add_numbers(struct core_metrics_pool *sum, const struct core_metrics
 	sum->misses += one->misses;
 }
 
-/* ---- the pools of a version: template_pools.c makes them */
-
+/* Hits and misses of freed versions are part of the sums. */
 void templates_pools(const struct core *c, struct core_metrics_pool *ret)
 {
 	*ret = (struct core_metrics_pool){ 0 };
@@ -371,8 +371,7 @@ void templates_pools(const struct core *c, struct core_metrics_pool *ret)
 	ret->misses += c->pool_misses;
 }
 
-/* ---- the pools of a version: template_pools.c makes them */
-
+/* The sums of one version over all levels. */
 void template_pool(const struct template_version *v, struct core_metrics_pool *ret)
 {
 	*ret = (struct core_metrics_pool){ 0 };
@@ -388,6 +387,7 @@ void template_pool(const struct template_version *v, struct core_metrics_pool *r
 
 /* ---- versions in memory */
 
+/* The pool of a default template is made with it. NULL: no memory for the texts. */
 struct template_version *template_new(struct core *c, const struct store_template *row,
 				      struct err *e)
 {
@@ -406,6 +406,7 @@ struct template_version *template_new(struct core *c, const struct store_templat
 	return v;
 }
 
+/* The row in the store stays. Numbers of its pools stay in the node's sums. */
 void template_free(struct template_version *v)
 {
 	struct core_metrics_pool had;
@@ -420,6 +421,7 @@ void template_free(struct template_version *v)
 	free(v);
 }
 
+/* A version with a tag keeps its pools: new sessions may ask for it by the tag. */
 void template_retire(struct template_version *v)
 {
 	v->row.current = false;
@@ -454,6 +456,7 @@ void template_make_current(struct template_version *v)
 	v->row.current = true;
 }
 
+/* The order of the list is a part of its contract: is_hidden() and templates_adapt() rely on it. */
 void template_list_in(struct template_version *v)
 {
 	struct template_version **at;
@@ -527,6 +530,8 @@ static bool is_retired(const struct template_version *v)
 	return !v->row.current && v->ntags == 0 && v->row.tenant[0] != '\0';
 }
 
+/* Find for each due version if its tenant has a session of it, and the oldest session of another.
+ */
 static void see_session(struct session *s, void *arg)
 {
 	struct template_version *v = s->template;
@@ -555,6 +560,7 @@ static void set_payer(struct template_version *v)
 	v->payer_due = false;
 }
 
+/* One walk over all sessions serves all due versions. */
 static void find_payers(struct core *c)
 {
 	unsigned due = 0;
@@ -575,6 +581,8 @@ static void find_payers(struct core *c)
 			set_payer(v);
 }
 
+/* Free versions that nothing uses any more. Not before all sessions of an earlier daemon are known.
+ */
 void templates_collect(struct core *c)
 {
 	const struct tenant *owner = NULL;
@@ -648,6 +656,8 @@ void templates_free(struct core *c)
 
 /* ---- removal */
 
+/* The versions stay in the store until their last session has ended. They are not current any more.
+ */
 static int write_removal(struct core *c, const struct template_version *v,
 			 const struct store_actor *who, struct err *e)
 {
@@ -677,6 +687,7 @@ int templates_check_removal(const struct core *c, const struct template_version 
 	return 0;
 }
 
+/* v may be freed by this, so its texts are copied first. */
 int templates_remove(struct core *c, struct template_version *v, const struct store_actor *who,
 		     struct err *e)
 {
