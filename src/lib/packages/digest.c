@@ -50,6 +50,7 @@ static bool read_base64(enum digest_alg alg, const char *text, size_t n, struct 
 	return true;
 }
 
+/* Digits of another length are refused, so a digest of one algorithm is never taken for another. */
 bool digest_read_hex(enum digest_alg alg, const char *text, size_t n, struct digest *ret)
 {
 	struct err e;
@@ -106,11 +107,13 @@ bool digest_equal(const struct digest *a, const struct digest *b)
 	       memcmp(a->bytes, b->bytes, digest_size(a->alg)) == 0;
 }
 
+/* H1 counts as strong, because it is made of SHA-256. */
 bool digest_is_strong(const struct digest *d)
 {
 	return d->alg >= DIGEST_SHA256 && d->alg < DIGEST_ALGS;
 }
 
+/* The buffer holds the longest algorithm and its digits. */
 void digest_write(const struct digest *d, char ret[DIGEST_TEXT_MAX])
 {
 	size_t n = strlen(algs[d->alg].name);

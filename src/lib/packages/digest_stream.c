@@ -10,6 +10,7 @@ struct digest_stream {
 	bool failed;
 };
 
+/* NULL: no hash over bytes. H1 is over the files inside, see go_h1.h. */
 static const EVP_MD *digest_stream_method(enum digest_alg alg)
 {
 	switch (alg) {
@@ -60,6 +61,7 @@ void digest_stream_add(struct digest_stream *s, const void *bytes, size_t n)
 		s->failed = true;
 }
 
+/* failed is set at the end, so a late byte cannot lead to a digest. */
 void digest_stream_end(struct digest_stream *s, struct digest *ret)
 {
 	unsigned n = 0;

@@ -42,6 +42,7 @@ static bool doc_json_is_number(const char *p)
 	return *p == '\0';
 }
 
+/* What may come next. A byte that does not fit ends the reading with a fault. */
 enum doc_json_state {
 	VALUE,	      /* a value must follow */
 	VALUE_OR_END, /* after '[' */
@@ -67,6 +68,7 @@ void doc_json_init(struct doc_json *j,
 	j->arg = arg;
 }
 
+/* The first fault stays: later ones follow from it. */
 void doc_json_refuse(struct doc_json *j, enum err_code code, const char *why)
 {
 	if (j->fault != NULL)
@@ -110,6 +112,7 @@ static void mark_odd(struct doc_json *j)
 		j->odd = true;
 }
 
+/* A byte of a name or of a wanted text. Beyond the room the text is odd. */
 static void doc_json_put(struct doc_json *j, unsigned c)
 {
 	char *to = j->in_key ? j->key : j->text;
@@ -124,6 +127,7 @@ static void doc_json_put(struct doc_json *j, unsigned c)
 		mark_odd(j);
 }
 
+/* As doc_json_put(), for a run of plain bytes. */
 static void put_bytes(struct doc_json *j, const char *p, size_t n)
 {
 	char *to = j->in_key ? j->key + j->nkey : j->text + j->ntext;
@@ -207,6 +211,7 @@ static void doc_json_raw(struct doc_json *j, const char *p, size_t n)
 	j->nraw += n;
 }
 
+/* The callback of DOC_STRING decides about `want`, before the first byte is kept. */
 static void begin_string(struct doc_json *j, bool key)
 {
 	j->state = STRING;
@@ -253,6 +258,7 @@ static void end_string(struct doc_json *j)
 	doc_json_tell(j, DOC_STRING_END, NULL, 0);
 }
 
+/* The byte behind a backslash. */
 static void in_escape(struct doc_json *j, char c)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -345,6 +351,7 @@ static void open_level(struct doc_json *j, bool array)
 	j->opening = false;
 }
 
+/* DOC_CLOSE comes while the level is still open, so its place can be read. */
 static void close_level(struct doc_json *j, bool array)
 {
 	if (j->depth == 0 || doc_json_in_array(j) != array) {
@@ -431,6 +438,8 @@ static void doc_json_between(struct doc_json *j, char c)
 	}
 }
 
+/* Take at least one byte, and return how many. A byte that ends a word is also read as the next
+ * token. */
 static size_t doc_json_step(struct doc_json *j, const char *p, size_t n)
 {
 	if (j->state == STRING || j->state == ESCAPE || j->state == HEX)
@@ -460,6 +469,7 @@ int doc_json_feed(struct doc_json *j, const void *bytes, size_t n, struct err *e
 	return doc_json_report(j, e);
 }
 
+/* A number or word at the outermost level may have no byte behind it, so it ends here. */
 int doc_json_end(struct doc_json *j, struct err *e)
 {
 	if (j->fault == NULL && j->state == WORD)

@@ -13,6 +13,7 @@ static void doc_writer_comma(struct doc_writer *w)
 	w->filled |= 1ULL << w->depth;
 }
 
+/* The bytes of the value follow by doc_writer_open(), _raw() or _text(). */
 void doc_writer_value(struct doc_writer *w, const char *name, size_t n)
 {
 	doc_writer_comma(w);
@@ -22,6 +23,7 @@ void doc_writer_value(struct doc_writer *w, const char *name, size_t n)
 	buf_put(w->out, ":", 1);
 }
 
+/* The reader bounds the depth, so its bit fits `filled`. */
 void doc_writer_open(struct doc_writer *w, bool array)
 {
 	buf_put(w->out, array ? "[" : "{", 1);

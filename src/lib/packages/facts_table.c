@@ -7,6 +7,7 @@
 #include "lib/base/text_hash.h"
 #include "lib/packages/package_meta.h"
 
+/* The first byte of the texts is a NUL, so that offset 0 is the empty text. */
 int facts_init(struct facts_table *t, struct err *e)
 {
 	*t = (struct facts_table){ .n = 0 };
@@ -52,6 +53,7 @@ static int facts_table_grow(void **array, size_t n, size_t *room, size_t each, s
 	return 0;
 }
 
+/* The memory is compared here, once for each fact. The texts have a bound of their own. */
 int facts_add(struct facts_table *t, uint32_t *ret, struct err *e)
 {
 	if (facts_table_grow((void **)&t->facts, t->n, &t->room, sizeof(*t->facts),
@@ -64,6 +66,7 @@ int facts_add(struct facts_table *t, uint32_t *ret, struct err *e)
 	return 0;
 }
 
+/* Valid until the next text is added, because the buffer may move. */
 const char *facts_text(const struct facts_table *t, uint32_t at)
 {
 	return (const char *)t->text.data + at;
@@ -81,6 +84,7 @@ static int facts_table_keep(struct facts_table *t, const char *text, uint32_t *r
 
 /* ---- indexes */
 
+/* The text by which this index finds the fact. */
 static uint32_t text_of(const struct facts_table *t, const struct facts_index *x, uint32_t fact)
 {
 	return x == &t->by_version ? t->facts[fact].version : t->facts[fact].file;
@@ -132,6 +136,7 @@ static int index_grow(struct facts_index *x, struct err *e)
 	return 0;
 }
 
+/* The empty text is in no index. */
 static uint32_t facts_table_find(const struct facts_table *t, const struct facts_index *x,
 				 const char *text)
 {
@@ -186,6 +191,8 @@ int facts_set_version(struct facts_table *t, uint32_t fact, const char *version,
 	return index_put(t, &t->by_version, fact, &other, e);
 }
 
+/* The name alone cannot tell shared files apart, so they are marked, and no question by file name
+ * finds them. */
 int facts_set_file(struct facts_table *t, uint32_t fact, const char *file, struct err *e)
 {
 	uint32_t other;

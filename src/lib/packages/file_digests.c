@@ -28,6 +28,7 @@ static uint32_t *slot_of(const struct file_digests *t, uint64_t hash)
 	return NULL;
 }
 
+/* Hashes are kept with the files, so a larger index needs no path. */
 static int grow_slots(struct file_digests *t, struct err *e)
 {
 	size_t n = t->nslots == 0 ? 1024 : t->nslots * 2;
@@ -50,6 +51,7 @@ static int grow_slots(struct file_digests *t, struct err *e)
 	return 0;
 }
 
+/* ERR_LIMIT at PACKAGE_META_FACTS, before any memory is asked for. */
 static int grow_files(struct file_digests *t, struct err *e)
 {
 	size_t room = t->room == 0 ? 512 : t->room * 2;
@@ -94,6 +96,7 @@ int file_digests_add(struct file_digests *t, const char *path, const struct dige
 	return 0;
 }
 
+/* *ret is written for an ambiguous file, too, and must not be used then. */
 bool file_digests_find(const struct file_digests *t, const char *path, struct digest *ret,
 		       uint64_t *ret_size)
 {

@@ -158,6 +158,7 @@ static int go_h1_malformed(struct err *e, const char *what)
 	return err_set(e, ERR_INVALID, "the module's zip: %s", what);
 }
 
+/* The source is copied and must stay readable until go_h1_free(). */
 struct go_h1 *go_h1_new(const struct go_h1_source *source, struct err *e)
 {
 	struct go_h1 *h = calloc(1, sizeof(*h));
@@ -189,6 +190,7 @@ void go_h1_free(struct go_h1 *h)
 
 /* ---- content */
 
+/* The content was found to end before the directory. Its bytes are read in later steps. */
 static int go_h1_begin_entry(struct go_h1 *h, struct err *e)
 {
 	const struct go_zip_entry *entry = &h->zip.entries[h->nth];
@@ -205,6 +207,7 @@ static int go_h1_begin_entry(struct go_h1 *h, struct err *e)
 	return 0;
 }
 
+/* The hash stays in the entry until the list is made. */
 static void go_h1_end_entry(struct go_h1 *h)
 {
 	sha256_end(&h->hash, h->zip.entries[h->nth].hash);
@@ -302,6 +305,7 @@ static int go_h1_finish(struct go_h1 *h, struct err *e)
 	return 0;
 }
 
+/* One piece of work on the current entry. */
 static int go_h1_one_step(struct go_h1 *h, struct err *e)
 {
 	if (!h->open)
@@ -331,6 +335,7 @@ int go_h1_step(struct go_h1 *h, size_t most, struct err *e)
 	return h->result.alg == DIGEST_H1 ? 0 : go_h1_finish(h, e);
 }
 
+/* None before go_h1_step() has returned 0. */
 void go_h1_result(const struct go_h1 *h, struct digest *ret)
 {
 	*ret = h->result;

@@ -4,6 +4,7 @@
 #include "lib/packages/doc_writer.h"
 #include "lib/packages/package_time.h"
 
+/* version: printable ASCII, as doc_writer_text() needs it. */
 int go_info_write(const char *version, uint64_t time_ms, struct buf *out, struct err *e)
 {
 	struct doc_writer w = { .out = out };

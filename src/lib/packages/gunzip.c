@@ -42,6 +42,7 @@ void gunzip_free(struct gunzip *g)
 	free(g);
 }
 
+/* Both bounds count the whole file and not a piece, so pieces cannot be arranged to pass. */
 static int check_size(const struct gunzip *g, struct err *e)
 {
 	if (g->out > g->limit)
@@ -79,6 +80,7 @@ static int gunzip_step(struct gunzip *g,
 	return g->z.avail_in > 0 || (g->z.avail_out == 0 && rc == Z_OK);
 }
 
+/* All input is used before it returns, so the bytes need not stay. */
 int gunzip_feed(struct gunzip *g, const void *bytes, size_t n,
 		int (*on_bytes)(void *arg, const void *bytes, size_t n, struct err *e), void *arg,
 		struct err *e)
@@ -94,6 +96,7 @@ int gunzip_feed(struct gunzip *g, const void *bytes, size_t n,
 	return more;
 }
 
+/* An empty input is no gzip, and fails as well. */
 int gunzip_end(const struct gunzip *g, struct err *e)
 {
 	return g->between ? 0 : err_set(e, ERR_INVALID, "gzip: ends too early");

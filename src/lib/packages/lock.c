@@ -142,6 +142,7 @@ struct gem {
 	bool sums, inside;
 };
 
+/* CHECKSUMS comes behind GEM in the file, so it is looked for before the first line is read. */
 static int lock_gem_begin(struct lock_out *o)
 {
 	struct gem *r = o->state;
@@ -306,6 +307,7 @@ static bool lock_has(const struct lock_out *o, const struct digest *d)
 	return false;
 }
 
+/* Both bounds count: all digests of the file, and those of one version. */
 static int lock_add(struct lock_out *o, unsigned line, const struct digest *d)
 {
 	if (o->all_digests++ == LOCK_ALL_DIGESTS_MAX)
@@ -348,7 +350,7 @@ int lock_sri(struct lock_out *o, unsigned line, const char *p, size_t n)
 	return lock_add(o, line, &d);
 }
 
-/* Cut the end off a text. False: the text has another end. */
+/* Cut the end off a text. False: the text has another end. *n is the length without the end. */
 static bool lock_take_end(const char *p, size_t *n, const char *end)
 {
 	if (!package_ends_with(p, *n, end))
@@ -479,6 +481,7 @@ struct lock_reader *lock_reader_new(const char *name, const char *text, size_t l
 	return NULL;
 }
 
+/* 1: a line or a value was read. 0: the end. */
 static int lock_step(struct lock_reader *r)
 {
 	struct lock_out *o = &r->out;

@@ -44,6 +44,7 @@ static int on_table(struct python *r, const struct toml_event *v)
 	return lock_end(r->o);
 }
 
+/* Members that all three formats have. */
 static int take_common(struct python *r, const struct toml_event *v, const char *key)
 {
 	if (lock_python_is(key, "name"))
@@ -80,6 +81,7 @@ static int take_old_file(struct python *r, const struct toml_event *v)
 	return lock_end(r->o);
 }
 
+/* Entries without hashes are no pins: they come from no registry. */
 static int lock_python_begin(struct lock_out *o, const char *packages,
 			     int (*on_event)(void *arg, const struct toml_event *event))
 {
@@ -131,6 +133,7 @@ const struct lock_format lock_poetry = { .start = "poetry.lock",
 					 .begin = begin_poetry,
 					 .step = lock_python_step };
 
+/* Only source.registry names a registry. */
 static int on_uv(void *arg, const struct toml_event *v)
 {
 	struct python *r = arg;
@@ -169,6 +172,7 @@ static int take_hash(struct python *r, const struct toml_event *v, const char *n
 	return 0;
 }
 
+/* Members of a package that tell another origin make it no pin. */
 static int on_pylock(void *arg, const struct toml_event *v)
 {
 	struct python *r = arg;

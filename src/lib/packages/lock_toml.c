@@ -12,6 +12,7 @@ static bool lock_toml_at(const struct toml *t, char c)
 	return t->p < t->end && *t->p == c;
 }
 
+/* Two brackets begin an array of tables. Three quotes begin a text of several lines. */
 static bool at_twice(const struct toml *t, char c)
 {
 	return t->end - t->p >= 2 && t->p[0] == c && t->p[1] == c;
@@ -22,6 +23,7 @@ static bool at_thrice(const struct toml *t, char c)
 	return at_twice(t, c) && t->end - t->p >= 3 && t->p[2] == c;
 }
 
+/* A CR counts as a blank, so lines may end with CR LF. */
 static void skip_blanks(struct toml *t)
 {
 	while (t->p < t->end && (*t->p == ' ' || *t->p == '\t' || *t->p == '\r'))
@@ -43,6 +45,7 @@ static void skip_lines(struct toml *t)
 	}
 }
 
+/* A key belongs to values only. Tables report their path. */
 static int lock_toml_emit(struct toml *t, enum toml_kind kind, const char *p, size_t n, bool text)
 {
 	const struct toml_event event = { .kind = kind,
@@ -81,6 +84,7 @@ static int lock_toml_quoted(struct toml *t, const char **ret, size_t *ret_n)
 	return lock_fail(t->o, t->line, "a quote is not closed");
 }
 
+/* A part with a dot inside looks like two parts. */
 static int add_key(struct toml *t, char *path, const char *p, size_t n)
 {
 	size_t have = strlen(path);
@@ -135,6 +139,7 @@ static void value_ends(struct toml *t)
 	t->state = TOML_BEHIND_MEMBER;
 }
 
+/* The length of the key is kept, so that value_ends() can cut off the keys of members. */
 static int open_list(struct toml *t)
 {
 	if (t->depth == TOML_DEPTH_MAX)
@@ -177,6 +182,7 @@ static int lock_toml_value(struct toml *t)
 	return 0;
 }
 
+/* The key is added to those of the inline tables around it. */
 static int lock_toml_pair(struct toml *t)
 {
 	if (lock_toml_key(t, t->key) < 0)
@@ -188,6 +194,7 @@ static int lock_toml_pair(struct toml *t)
 	return lock_toml_value(t);
 }
 
+/* At a member, or at the end of the list: a comma may stand before the bracket. */
 static int lock_toml_member(struct toml *t)
 {
 	const char close = t->open[t->depth - 1].close;
@@ -232,6 +239,7 @@ static int lock_toml_table(struct toml *t)
 	return lock_toml_emit(t, many ? TOML_ARRAY_TABLE : TOML_TABLE, "", 0, false);
 }
 
+/* A value must be alone on its line. */
 static int behind_top(struct toml *t)
 {
 	skip_blanks(t);
@@ -267,6 +275,8 @@ void toml_begin(struct toml *t, struct lock_out *o,
 	};
 }
 
+/* One transition of the state machine. At the end of the text only the outermost level is complete.
+ */
 int toml_step(struct toml *t)
 {
 	if (lock_toml_step(t) < 0)

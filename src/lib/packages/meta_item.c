@@ -4,6 +4,7 @@
 
 #include "lib/packages/package_meta_private.h"
 
+/* m->err has the failure, and package_meta_result() gives it to the caller. */
 void meta_check(struct package_meta *m, int rc)
 {
 	if (rc < 0)
@@ -51,8 +52,8 @@ static int meta_item_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decode the escapes of a file name. False: no file name (a slash, control bytes, other
- * scripts). */
+/* Decode the escapes of a file name. False: no file name (a slash, control bytes, other scripts).
+ * Decoded once: a '%25' becomes a '%', and is no escape any more. */
 static bool file_name(const char *p, size_t n, char ret[PACKAGE_FILE_MAX])
 {
 	size_t len = 0;
@@ -92,7 +93,8 @@ void meta_item_url(struct package_meta *m, struct meta_item *it, const char *url
 		it->foreign = true;
 }
 
-/* npm's times may have made the fact already. */
+/* npm's times may have made the fact already. The strong digest counts, the weak one only without
+ * it. */
 void meta_item_end(struct package_meta *m, struct meta_item *it)
 {
 	struct fact *f;

@@ -17,6 +17,7 @@
 
 #define MOD "/go.mod"
 
+/* The first refusal stays. */
 static void meta_sums_refuse(struct package_meta *m, const char *why)
 {
 	if (m->err.code == ERR_NONE)
@@ -406,7 +407,8 @@ static void meta_lines_release_on(struct package_meta *m, const struct doc_lines
 		meta_check(m, facts_add_tag(&m->table, "by-hash", "yes", &m->err));
 }
 
-/* The value of a field of a stanza, or NULL. */
+/* The value of a field of a stanza, or NULL. Names of fields do not depend on case. A cut line has
+ * no value. */
 static const char *meta_lines_field(const struct doc_lines *l, const char *name)
 {
 	size_t n = strlen(name);

@@ -24,6 +24,7 @@ enum {
 
 /* ---- one version */
 
+/* A time read before may have made the fact, which is not listed yet. */
 static void begin_version(struct package_meta *m)
 {
 	struct doc_json *j = &m->json;
@@ -63,6 +64,7 @@ static enum meta_npm_place open_in_version(struct package_meta *m)
 	return OTHER;
 }
 
+/* A second member of one name refuses the document. */
 static enum meta_npm_place open_in_root(struct package_meta *m)
 {
 	if (doc_json_key_is(&m->json, "versions"))
@@ -74,6 +76,8 @@ static enum meta_npm_place open_in_root(struct package_meta *m)
 	return OTHER;
 }
 
+/* The place of the new container, from that of the one around it. OTHER: nothing below it is read.
+ */
 static enum meta_npm_place on_open(struct package_meta *m)
 {
 	struct doc_json *j = &m->json;
@@ -109,6 +113,7 @@ static enum meta_npm_place on_open(struct package_meta *m)
 
 /* ---- members */
 
+/* A digest in an unknown form leaves the version without one. */
 static void read_dist(struct package_meta *m)
 {
 	struct meta_item *it = &m->item;
@@ -156,6 +161,7 @@ static void read_time(struct package_meta *m)
 	m->table.facts[fact].time_ms = ms;
 }
 
+/* Tags with texts that are too long lead nowhere, and are left out. */
 static void read_tag(struct package_meta *m)
 {
 	struct doc_json *j = &m->json;
@@ -165,6 +171,7 @@ static void read_tag(struct package_meta *m)
 		meta_check(m, facts_add_tag(&m->table, j->key, j->text, &m->err));
 }
 
+/* A document for another name would give its facts to this one. */
 static void read_name(struct package_meta *m)
 {
 	const char *text;
@@ -200,6 +207,7 @@ static void on_text(struct package_meta *m)
 	}
 }
 
+/* Either member makes the version one with install code. */
 static void on_word(struct package_meta *m, const char *word)
 {
 	struct meta_item *it = &m->item;

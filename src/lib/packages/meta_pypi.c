@@ -39,6 +39,7 @@ static size_t pypi_file_sdist_stem(const char *file)
 	return 0;
 }
 
+/* A wheel is unpacked only, an sdist is built. */
 enum install_code pypi_file_code(const char *file)
 {
 	if (pypi_file_ends(file, ".whl"))
@@ -54,6 +55,7 @@ static void pypi_file_take(const char *p, size_t n, char ret[PACKAGE_VERSION_MAX
 	ret[n] = '\0';
 }
 
+/* Are these bytes a spelling of the name in normal form? */
 static bool pypi_file_is_name(const char *p, size_t n, const char *name)
 {
 	char normal[PACKAGE_NAME_MAX];
@@ -137,6 +139,7 @@ static void meta_pypi_end_file(struct package_meta *m)
 
 /* ---- structure */
 
+/* Members of another kind than expected are not read. */
 static enum meta_pypi_place meta_pypi_open_in_root(struct package_meta *m)
 {
 	struct doc_json *j = &m->json;
@@ -179,6 +182,7 @@ static enum meta_pypi_place on_open(struct package_meta *m)
 
 /* ---- members */
 
+/* A time that cannot be read counts as none. */
 static void meta_pypi_read_time(struct package_meta *m)
 {
 	struct meta_item *it = &m->item;

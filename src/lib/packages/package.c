@@ -15,6 +15,7 @@ const char *ecosystem_name(enum ecosystem eco)
 	return (unsigned)eco < ECOSYSTEMS ? ecosystem_names[eco] : "";
 }
 
+/* Words of ecosystems are compared exactly. */
 bool ecosystem_read(const char *text, size_t n, enum ecosystem *ret)
 {
 	for (unsigned i = 0; i < ECOSYSTEMS; i++) {
@@ -52,6 +53,7 @@ static bool is_plain_path(const char *p, size_t n, const char *first, const char
 	return true;
 }
 
+/* The normal form is the name itself. ret has room for PACKAGE_NAME_MAX. */
 static bool as_it_stands(const char *p, size_t n, char *ret)
 {
 	memcpy(ret, p, n);
@@ -148,6 +150,8 @@ static bool gem_name(const char *p, size_t n, char *ret)
 	return package_is_plain(p, n, "-_.") && as_it_stands(p, n, ret);
 }
 
+/* The one entry to all forms of names. A refused name leaves "" in ret, whatever its reader has
+ * written. */
 bool package_name_normal(enum ecosystem eco, const char *p, size_t n, char ret[PACKAGE_NAME_MAX])
 {
 	static bool (*const read[ECOSYSTEMS])(const char *, size_t, char *) = {

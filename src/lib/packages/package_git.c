@@ -20,8 +20,8 @@ static const struct package_row rows[] = {
 	{ "GET", "/{names}/gitlab-lfs/objects/{version}", PACKAGE_FILE, FORM_GIT_LFS_OBJECT, NULL },
 };
 
-/* Is it "objects/pack/pack-HEX.pack" (or .idx), or "objects/xx/HEX", with ids of 40 or 64
- * digits? */
+/* Is it "objects/pack/pack-HEX.pack" (or .idx), or "objects/xx/HEX", with ids of 40 or 64 digits?
+ * Any other form is refused, so that the path carries no other data out of the cell. */
 static bool is_object(const char *dir, const char *file)
 {
 	size_t n = strlen(file);

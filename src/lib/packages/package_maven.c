@@ -62,6 +62,7 @@ static const char *behind_version(const struct package_request *r)
 	return r->file[m] == '-' || r->file[m] == '.' ? r->file + m : NULL;
 }
 
+/* Signatures and checksums of a file are no files to install. */
 static bool read_file(struct package_request *ret)
 {
 	static const char *const beside[] = { ".sha1", ".md5", ".sha256", ".sha512", ".asc" };

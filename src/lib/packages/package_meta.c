@@ -177,6 +177,7 @@ int package_meta_feed(struct package_meta *m, const void *bytes, size_t n, struc
 	return package_meta_result(m, 0, e);
 }
 
+/* The last line may lack its end. An incomplete gzip or JSON document is refused. */
 static int package_meta_end_reading(struct package_meta *m, struct err *e)
 {
 	int rc = 0;

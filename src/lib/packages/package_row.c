@@ -52,6 +52,7 @@ static void package_row_keep(const char *token, struct package_span s, struct pa
 		ret->one = s;
 }
 
+/* May the token stand for several segments? */
 static bool is_many(struct package_span pattern)
 {
 	return (pattern.n == 7 && memcmp(pattern.p, "{names}", 7) == 0) ||
@@ -133,6 +134,8 @@ static bool query_fits(const char *want, const char *query)
 	return want != NULL && (strcmp(want, "*") == 0 || strcmp(want, query) == 0);
 }
 
+/* The first row that fits and whose names can be read wins. A row that fits only by its form leaves
+ * the request to the rows behind it. */
 bool package_table_find(enum ecosystem eco, const struct package_table *t, const char *method,
 			const char *path, const char *query, struct package_request *ret)
 {
@@ -158,6 +161,7 @@ bool package_table_find(enum ecosystem eco, const struct package_table *t, const
 	return false;
 }
 
+/* "%2B" is the only escape that stays in a normal path, all others are refused. */
 bool package_span_text(struct package_span s, char *ret, size_t cap)
 {
 	size_t out = 0;
@@ -196,6 +200,7 @@ bool package_take_name(struct package_span name, struct package_request *ret)
 	return true;
 }
 
+/* As package_take_name(): two versions in one request must be the same text. */
 bool package_take_version(struct package_span version, struct package_request *ret)
 {
 	char text[PACKAGE_VERSION_MAX];
@@ -211,6 +216,7 @@ bool package_take_version(struct package_span version, struct package_request *r
 	return true;
 }
 
+/* The name may have letters, digits and a few signs only, so it is safe in records. */
 bool package_take_file(struct package_span file, struct package_request *ret)
 {
 	if (file.p == NULL)

@@ -13,7 +13,7 @@
 
 typedef void json_shaper(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n);
 
-/* NULL: the document is not JSON, or is not shaped. */
+/* NULL: the document is not JSON, or is not shaped. By document and by the form asked for. */
 static json_shaper *shaper_of(const struct package_shape *s)
 {
 	switch (s->meta->doc) {
@@ -102,16 +102,19 @@ void package_shape_free(struct package_shape *s)
 
 /* ---- verdicts */
 
+/* A fact not judged yet is not shown. */
 bool shape_is_shown(const struct package_shape *s, uint32_t fact)
 {
 	return fact < s->judged && (s->shown[fact / 8] >> (fact % 8) & 1) != 0;
 }
 
+/* fact: the first one of a version. Has the registry itself a file of this version? */
 bool shape_is_here(const struct package_shape *s, uint32_t fact)
 {
 	return fact < s->judged && (s->here[fact / 8] >> (fact % 8) & 1) != 0;
 }
 
+/* A '-' before any '+' begins a prerelease. */
 bool shape_is_release(const char *version)
 {
 	return version[strcspn(version, "-+")] != '-';
@@ -128,6 +131,7 @@ static void note_newest(const struct package_shape *s, uint32_t *best, uint32_t 
 		*best = fact;
 }
 
+/* Documents whose versions follow semver.h. PyPI's versions have an order of their own. */
 static bool have_order(enum package_doc doc)
 {
 	return doc == DOC_NPM || doc == DOC_CARGO_INDEX || doc == DOC_GO_LIST;
@@ -185,6 +189,7 @@ void shape_reason(const struct package_shape *s, uint32_t fact, char ret[PACKAGE
 	}
 }
 
+/* Noted at the first fact of the version, which questions by version find. */
 static void note_here(struct package_shape *s, uint32_t fact)
 {
 	const struct facts_table *t = &s->meta->table;
@@ -265,6 +270,7 @@ static void find_one(const struct package_shape *s, struct package_shape_result 
 	ret->one_hidden = ret->one == NULL;
 }
 
+/* Texts are borrowed from the table. */
 void package_shape_result(const struct package_shape *s, struct package_shape_result *ret)
 {
 	const char *hidden = version_of(s, s->newest_hidden);
@@ -279,6 +285,7 @@ void package_shape_result(const struct package_shape *s, struct package_shape_re
 		find_one(s, ret);
 }
 
+/* The reason is asked for again, because keeping one for each fact would take memory. */
 void package_shape_why(const struct package_shape *s, char ret[PACKAGE_SHAPE_REASON_MAX])
 {
 	ret[0] = '\0';
@@ -350,6 +357,7 @@ static int feed_object_lines(struct package_shape *s, const char *p, size_t n, s
 	return 0;
 }
 
+/* Documents without a shaper are passed on unchanged, but for Go's list of versions. */
 int package_shape_feed(struct package_shape *s, const void *bytes, size_t n, struct buf *out,
 		       struct err *e)
 {

@@ -7,6 +7,7 @@
 
 #define DAY_S 86400
 
+/* Exactly so many digits, at *p, which moves behind them. */
 static bool package_time_number(const char **p, unsigned digits, int *ret)
 {
 	*ret = 0;
@@ -26,7 +27,8 @@ static bool package_time_sign(const char **p, const char *any_of)
 	return true;
 }
 
-/* Days since 1970-01-01. */
+/* Days since 1970-01-01. Years begin in March here, so that a leap day is the last day of its year.
+ */
 static int64_t package_time_days(int year, int month, int day)
 {
 	int64_t y = month <= 2 ? year - 1 : year, era = y / 400, of_era = y - era * 400;
@@ -88,6 +90,7 @@ static bool read_zone(const char **p, int *ret_s)
 	return true;
 }
 
+/* Second 60 is a leap second, and counts as the first second of the next minute. */
 bool package_time_read(const char *text, uint64_t *ret_ms)
 {
 	const char *p = text;
@@ -107,6 +110,7 @@ bool package_time_read(const char *text, uint64_t *ret_ms)
 	return true;
 }
 
+/* The year is estimated from below and corrected upwards. */
 void package_time_write(uint64_t ms, char ret[PACKAGE_TIME_MAX])
 {
 	uint64_t s = ms / 1000 % DAY_S, day = ms / 1000 / DAY_S;

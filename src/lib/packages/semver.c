@@ -33,6 +33,7 @@ static bool are_identifiers(const char *p, size_t n)
 	return before != '.';
 }
 
+/* A leading zero is accepted. */
 bool semver_read(const char *text, struct semver *ret)
 {
 	const char *p = text + (*text == 'v');
@@ -54,6 +55,7 @@ bool semver_read(const char *text, struct semver *ret)
 	return *p == '\0' || (*p == '+' && are_identifiers(p + 1, strlen(p + 1)));
 }
 
+/* The length of the first identifier. */
 static size_t semver_identifier(const char *p, size_t n)
 {
 	const char *dot = memchr(p, '.', n);

@@ -2,7 +2,8 @@
  * without the values that the shaper leaves out by setting s->drop in front of them. */
 #include "lib/packages/package_shape_private.h"
 
-/* parent: the depth of the container around the value. */
+/* parent: the depth of the container around the value. The name of a member comes with its value,
+ * so a value left out leaves no name behind. */
 static void begin_value(struct package_shape *s, unsigned parent)
 {
 	struct doc_json *j = &s->json;
@@ -35,6 +36,7 @@ static void on_open(struct package_shape *s)
 	doc_writer_open(&s->writer, s->json.array);
 }
 
+/* The container that began the gap ends it. */
 static void on_close(struct package_shape *s)
 {
 	if (s->skip == 0)

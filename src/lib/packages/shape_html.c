@@ -8,6 +8,7 @@
 
 enum shape_html_place { OTHER, ROOT, FILES, FILE_, METADATA };
 
+/* Control characters are left out: no attribute needs one. */
 static void put_escaped(struct buf *out, const char *text)
 {
 	for (const char *p = text; *p != '\0'; p++) {
@@ -33,6 +34,7 @@ static void put_attribute(struct buf *out, const char *name, const char *value)
 	buf_put_text(out, "\"");
 }
 
+/* Written before the first file, or at the end of a page without files. */
 static void begin_page(struct package_shape *s)
 {
 	if (s->header)
@@ -117,11 +119,13 @@ static void begin_file(struct package_shape *s)
 	s->nth++;
 }
 
+/* The standard renamed the member, and registries send either. */
 static bool is_metadata(const struct doc_json *j)
 {
 	return doc_json_key_is(j, "core-metadata") || doc_json_key_is(j, "dist-info-metadata");
 }
 
+/* As in the first pass (meta_pypi.c), so that the nth file is the same. */
 static enum shape_html_place on_open(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;
@@ -142,6 +146,7 @@ static enum shape_html_place on_open(struct package_shape *s)
 	return OTHER;
 }
 
+/* A text that does not fit is left out, as if the document had none. */
 static void on_text(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;

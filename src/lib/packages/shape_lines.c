@@ -39,6 +39,7 @@ void shape_cargo_on(struct doc_json *j, enum doc_event ev, const char *bytes, si
 
 /* ---- Go */
 
+/* A word that is too long is no version, and is compared as "". */
 static void shape_lines_decide(struct package_shape *s)
 {
 	s->word[s->nword < sizeof(s->word) ? s->nword : 0] = '\0';
@@ -66,6 +67,7 @@ static size_t first_word(struct package_shape *s, const char *p, size_t n)
 	return i;
 }
 
+/* The line end belongs to the rest, so a dropped line leaves none. */
 static size_t rest_of_line(struct package_shape *s, const char *p, size_t n)
 {
 	const char *nl = memchr(p, '\n', n);

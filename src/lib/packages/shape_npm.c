@@ -8,6 +8,7 @@
 
 enum shape_npm_place { OTHER, ROOT, VERSIONS, VERSION, TIME, TAGS };
 
+/* The members of the short form, of the document and of a version. */
 static const char *const short_root[] = { "name", "modified", "dist-tags", "versions" };
 static const char *const short_version[] = {
 	"name",
@@ -43,6 +44,7 @@ static bool key_in(const struct doc_json *j, const char *const *names, size_t n)
 
 /* ---- removed members */
 
+/* Times of hidden versions would tell of them. */
 static bool time_is_shown(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;
@@ -52,6 +54,7 @@ static bool time_is_shown(struct package_shape *s)
 	       (!j->key_odd && shape_is_shown(s, facts_find_version(&s->meta->table, j->key)));
 }
 
+/* skip is 0 from the one version on, until on_close() sets it again. */
 static void begin_version(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;
@@ -90,6 +93,7 @@ static void on_key(struct package_shape *s)
 	}
 }
 
+/* As in the first pass (meta_npm.c): both must see the same versions. */
 static enum shape_npm_place place_of(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;

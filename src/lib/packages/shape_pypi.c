@@ -41,11 +41,13 @@ static void begin_file(struct package_shape *s)
 	s->drop = s->fact == FACTS_NONE || t->facts[s->fact].foreign;
 }
 
+/* False also inside of a value left out, since nothing is written there. */
 static bool is_refused(const struct package_shape *s)
 {
 	return s->skip == 0 && !shape_is_shown(s, s->fact);
 }
 
+/* The members that are written here were left out by is_left_out(). */
 static void end_file(struct package_shape *s)
 {
 	char reason[PACKAGE_SHAPE_REASON_MAX];

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+/* -1: out of memory. shape_tags_release() is right in both cases. */
 int shape_tags_init(struct shape_tags *t, const struct facts_table *table)
 {
 	*t = (struct shape_tags){ .table = table, .width = 1 };
@@ -160,6 +161,7 @@ void shape_tags_end(struct shape_tags *t)
 	}
 }
 
+/* A tag that named a release never moves to a prerelease. */
 bool shape_tags_find(const struct shape_tags *t, const char *version, uint32_t *ret)
 {
 	struct semver wanted;
