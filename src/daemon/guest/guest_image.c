@@ -49,6 +49,7 @@ void guest_image_unuse(struct guest_image *g)
 	free(g);
 }
 
+/* *ret goes to the engine, which reads the descriptors of the memory from it. */
 int guest_image_wait(struct guest_image *g, int *ret, struct err *e)
 {
 	int ends[2];
@@ -61,6 +62,8 @@ int guest_image_wait(struct guest_image *g, int *ret, struct err *e)
 	*ret = ends[1];
 	return 0;
 }
+
+/* Take the descriptors over, and send them to an engine that waits for them. */
 
 void guest_image_settle(struct guest_image *g, int devices, int changes)
 {

@@ -32,6 +32,7 @@ bool guest_reader_is_needed(const struct session *s)
 	return session_level(s)->engine == CELL_ENGINE_MICROVM;
 }
 
+/* The promised descriptors have come, or never will. */
 static void settle_fds(struct guest_reader *r)
 {
 	if (r->owed)
@@ -39,6 +40,7 @@ static void settle_fds(struct guest_reader *r)
 	r->owed = false;
 }
 
+/* Nothing of the session or its cell is touched afterwards. */
 static void guest_reader_detach(struct guest_reader *r)
 {
 	struct session *s = r->session;
@@ -57,6 +59,7 @@ static void guest_reader_end(struct guest_reader *r, const struct err *e)
 		completion_end(r->ready, e);
 }
 
+/* The built-in's pipes have come. Its standard error is not read. */
 static void on_started(struct guest_reader *r, struct live_cell *c, const struct agent_event *v)
 {
 	int outs[2];
@@ -111,6 +114,7 @@ static int guest_reader_spawn(struct guest_reader *r, const char *name, struct e
 	return 0;
 }
 
+/* A frozen guest answers nothing. */
 static int guest_reader_check(const struct session *s, struct err *e)
 {
 	if (s->cell == NULL || s->cell->state != LIVE_UP || !s->cell->connected || s->cell->frozen)

@@ -117,6 +117,7 @@ static const struct session_op_calls memory_calls = { .kind = SESSION_OP_MEMORY,
 
 /* ---- steps */
 
+/* The layer's row is held until the caller has a use of its own. */
 static int write_row(struct session_memory *m, struct err *e)
 {
 	struct store_layer row = layers_row(&m->writing, &m->job.reply, m->kind);
@@ -147,6 +148,7 @@ static void on_saved(struct completion *done, const struct err *e)
 	memory_succeed(m);
 }
 
+/* on_saved() follows. m->bytes becomes the bytes on disk then. */
 static int memory_save(struct session_memory *m, struct err *e)
 {
 	struct session *s = m->op.session;

@@ -32,6 +32,7 @@ static int check_name(const char *list, const char *what, const char *name, cons
 		       list);
 }
 
+/* "none" and "deny" give nothing, so every list allows them. */
 static int check_network(const struct store_allow *a, const char *network, const char *whose,
 			 struct err *e)
 {
@@ -99,6 +100,7 @@ static int check_template(const struct core *c, const struct tenant *t, const st
 	return check_name(a->templates, "template", row->template, whose, e);
 }
 
+/* A deleted key has no bounds of its own. Its requests are refused elsewhere. */
 int allow_of_key(struct core *c, const char *key_id, struct store_allow *ret, struct err *e)
 {
 	struct store_key row;
@@ -120,6 +122,7 @@ bool allow_is_narrow(const struct store_allow *a)
 		       0;
 }
 
+/* Both lists count: that of the tenant and that of the key. row's limits may be lowered. */
 int allow_session(struct core *c, const struct tenant *t, const struct session_spec *spec,
 		  struct store_session *row, struct store_allow *ret_key, struct err *e)
 {

@@ -33,6 +33,7 @@ static int find_actor_tenant(struct core *c, const struct store_actor *who, char
 	return 0;
 }
 
+/* An operator's change of another tenant is on record for both. */
 static int event_log_write_row(struct core *c, const struct store_actor *who, const char *tenant,
 			       const char *type, const char *data, struct err *e)
 {
@@ -106,6 +107,7 @@ int access_events_policy(struct core *c, const struct store_actor *who,
 			sizeof(((struct store_tenant *)NULL)->member) \
 	}
 
+/* The names of changed members, without their values. */
 static size_t list_changes(const struct store_tenant *before, const struct store_tenant *after,
 			   char *ret, size_t cap)
 {
@@ -263,6 +265,7 @@ static struct event_log_listener *find_calling(struct event_log_listener *l)
 	return l;
 }
 
+/* Only listeners marked before this turn are called, each once. */
 void event_log_on_notify(struct loop_task *t)
 {
 	struct core *c = t->arg;

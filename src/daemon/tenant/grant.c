@@ -43,6 +43,7 @@ static void grant_mark(struct grant *g)
 	loop_defer(c->loop, &c->revoke);
 }
 
+/* At the expiry, or LOOK_MS from now if that is earlier. */
 static void set_expiry(struct grant *g)
 {
 	uint64_t now = core_now_ms(), left = g->expires_ms > now ? g->expires_ms - now : 0;

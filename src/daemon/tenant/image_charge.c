@@ -68,6 +68,7 @@ uint64_t image_charge_adds(const struct core *c, const char *id, uint64_t bytes)
 	return id[0] == '\0' || image_charge_find(c, id) != NULL ? 0 : bytes;
 }
 
+/* The session's former image loses a user. */
 void image_charge_of_session(struct session *s, uint64_t bytes)
 {
 	image_charge_unuse(s->core, s->row.image);

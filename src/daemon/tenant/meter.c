@@ -118,6 +118,7 @@ void meter_look(struct session *s, uint64_t cpu_us, bool active)
 			 s->row.id, e.msg);
 }
 
+/* In the caller's transaction, with the session's row. */
 int meter_end(struct session *s, struct err *e)
 {
 	meter_take_sample(s, s->row.usage.cpu_us, false);

@@ -65,6 +65,7 @@ static void drop_unused(struct tenant *t)
 	}
 }
 
+/* A new entry counts the key's sessions once. It is kept up to date from then on. */
 static struct key_use *find_or_make(struct session *s)
 {
 	struct key_use *u = quota_find(s);
@@ -154,6 +155,7 @@ void key_sessions_free(struct tenant *t)
 #define BURST (1U << 20)
 #define PER_SECOND (256U << 10)
 
+/* A bucket of BURST bytes, which fills at PER_SECOND. */
 static void change_quota_refill(struct tenant *t, uint64_t now)
 {
 	uint64_t ms = (now - t->changed_at_ns) / CLOCK_MS, full_ms = BURST * 1000ULL / PER_SECOND;
@@ -204,6 +206,7 @@ struct limit_text limit_text(const char *name, uint64_t value)
 	return ret;
 }
 
+/* The bounds of one tenant: its own where it has some, the settings otherwise. 0: not bounded. */
 struct bounds {
 	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue, stored;
 };
@@ -360,6 +363,7 @@ static int refuse_persistent(unsigned *ret_retry_s, struct err *e, uint64_t boun
 			      (unsigned long long)bound);
 }
 
+/* How long a client waits for one whole token. */
 static unsigned seconds_for(uint64_t tokens, uint64_t rate_milli)
 {
 	return rate_milli == 0 ? 1 : (unsigned)((1000 - tokens + rate_milli - 1) / rate_milli);
@@ -372,6 +376,8 @@ static uint64_t quota_memory(const struct session *s)
 	       (session_watch_flags(&s->row) == 0 ? 0 : WATCH_FILE_MAX);
 }
 
+/* Checks only. The bounds of the tenant come first, then those of the node, then the rates.
+ * quota_take() counts. */
 int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 {
 	struct core *c = s->core;
@@ -508,6 +514,7 @@ void quota_count(struct session *s)
 	s->tenant->persistent += s->row.keep_ms > 0;
 }
 
+/* quota_fits() has said yes in this turn, so the buckets have a token. */
 void quota_take(struct session *s)
 {
 	const struct config *g = s->core->o.config;
@@ -519,6 +526,7 @@ void quota_take(struct session *s)
 		s->core->tokens_milli -= 1000;
 }
 
+/* The session's disk is not promised any more. */
 static void release_disk(struct session *s)
 {
 	if (!s->quota.disk)

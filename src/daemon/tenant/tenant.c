@@ -44,6 +44,8 @@ struct tenant *tenant_find(struct core *c, const char *id)
 	return t;
 }
 
+/* At the start for each row, and for a new tenant. Tenants are never freed while the daemon runs.
+ */
 void tenant_add(struct core *c, const struct store_tenant *row)
 {
 	struct tenant *t = calloc(1, sizeof(*t));

@@ -69,6 +69,7 @@ int tenant_create(struct core *c, struct store_tenant *row, const struct store_a
 	return 0;
 }
 
+/* Sessions in queues may fit after a change, so the queues are served. */
 int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,
 		  const struct store_actor *who, struct err *e)
 {
@@ -144,6 +145,8 @@ static bool stop_next(struct core *c, struct tenant *t)
 	return false;
 }
 
+/* One session in a piece, then one thing of another part. Started again after a restart, by
+ * tenant_remove_rest(). */
 static bool on_piece(struct job *j)
 {
 	struct tenant *t = j->arg;

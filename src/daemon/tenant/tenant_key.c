@@ -62,6 +62,8 @@ struct expired {
 	struct err *e;
 };
 
+/* Report one expired key. The first key that expires later ends the walk, and sets the next look.
+ */
 static int on_row(const struct store_key *row, void *cookie)
 {
 	struct expired *x = cookie;
@@ -207,6 +209,7 @@ static bool tenant_key_same(const uint8_t *a, const uint8_t *b, size_t n)
 	return diff == 0;
 }
 
+/* The slot follows from the hash, so two keys may push each other out. */
 static struct cached *look_up(struct core *c, const uint8_t hash[STORE_KEY_HASH], struct err *e)
 {
 	struct cached *slot = &cache[hash[0] % CACHE];
