@@ -7,6 +7,8 @@
 
 #define PIECE_MAX ((size_t)64 * 1024)
 
+/* One file on its way. It ends by cache_copy_end(), and holds no part of the request that began it.
+ */
 struct copy {
 	struct loop *loop;
 	struct cache_store *store;
@@ -15,6 +17,7 @@ struct copy {
 	struct loop_task more;
 };
 
+/* The store takes bytes again. The piece is sent from the loop, never from inside of the store. */
 static void on_room(void *arg)
 {
 	struct copy *c = arg;
@@ -22,6 +25,7 @@ static void on_room(void *arg)
 	loop_defer(c->loop, &c->more);
 }
 
+/* The store is consumed, and answers its waiting call later. */
 static void cache_copy_end(struct copy *c, bool whole)
 {
 	if (whole)
@@ -32,6 +36,7 @@ static void cache_copy_end(struct copy *c, bool whole)
 	free(c);
 }
 
+/* One piece for each turn of the loop. A file shorter than announced is not kept. */
 static void on_more(struct loop_task *t)
 {
 	static uint8_t piece[PIECE_MAX];
@@ -55,6 +60,7 @@ static void on_more(struct loop_task *t)
 		loop_defer(c->loop, t);
 }
 
+/* The call ends from the loop, as cache_link.h promises. */
 static void fail_soon(struct egress *g, struct cache_call *done)
 {
 	struct cache_link *l = cache_link_of(g);

@@ -35,6 +35,7 @@ int cache_link_missing(struct err *e)
 
 /* ---- sending */
 
+/* fd is closed in each case: the channel has a copy, or the sending has failed. */
 static int link_send_packet(struct cache_link *l, const uint8_t *packet, size_t len, int fd,
 			    struct err *e)
 {
@@ -90,6 +91,7 @@ static void leave_share(struct cache_call *c)
 	cache_share_drop(l, s);
 }
 
+/* found is copied, because the callback may begin the call again. */
 static void on_ended(struct completion *w, const struct err *e)
 {
 	struct cache_call *c = w->arg;
@@ -110,6 +112,7 @@ static void on_ended(struct completion *w, const struct err *e)
 		fd_close(found.fd);
 }
 
+/* For calls outside of a share: they wait for a store. */
 void cache_call_begin(struct cache_link *l, struct cache_call *c, uint32_t id, uint64_t deadline_ms)
 {
 	cache_call_cancel(c);
@@ -159,6 +162,7 @@ static struct cache_call *call_of(struct fair_queue_item *i)
 	return (struct cache_call *)((char *)i - offsetof(struct cache_call, item));
 }
 
+/* Asked by the queue for each request that is next in its turn. */
 static bool may_take(struct fair_queue_item *i)
 {
 	const struct cache_call *c = call_of(i);
@@ -182,6 +186,7 @@ static void cache_link_begin(struct cache_link *l, struct cache_call *c)
 		completion_end(&c->wait.done, &e);
 }
 
+/* Without a link, or with a late cache, all that wait are told at once. */
 static void cache_link_pump(struct loop_task *t)
 {
 	struct cache_link *l = t->arg;
@@ -224,7 +229,8 @@ static int cache_link_enter(struct cache_link *l, const char *tenant, struct cac
 	return 0;
 }
 
-/* Send a request, in its turn, and wait for its answer. */
+/* Send a request, in its turn, and wait for its answer. From here on the call ends once: by an
+ * answer, its deadline, the end of the link, or cancelled. */
 static void cache_link_ask(struct egress *g, const char *tenant, struct cache_call *c,
 			   struct cache_msg *m)
 {
@@ -272,6 +278,7 @@ void cache_known(struct egress *g, const char *tenant, struct cache_call *c,
 	cache_link_ask(g, tenant, c, &m);
 }
 
+/* Dropped while the queue is half full, so that requests with an answer have room. */
 static void cache_link_tell(struct egress *g, struct cache_msg *m)
 {
 	struct cache_link *l = cache_link_of(g);
@@ -325,6 +332,7 @@ static void cache_link_fill(struct cache_call *c, const struct cache_msg *m, int
 	c->is_found = m->type != CACHE_NONE;
 }
 
+/* -1 closes the link: the peer broke the protocol. */
 static int on_message(struct channel *channel, const struct channel_got *got, struct err *e)
 {
 	struct cache_link *l = channel->arg;
@@ -356,6 +364,7 @@ static int on_message(struct channel *channel, const struct channel_got *got, st
 	return 0;
 }
 
+/* The channel itself ends the calls that were sent. */
 static void on_end(struct channel *c, enum channel_end how, const char *why)
 {
 	struct cache_link *l = c->arg;

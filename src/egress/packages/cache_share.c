@@ -7,6 +7,7 @@
 #include "egress/packages/cache_private.h"
 #include "lib/base/str.h"
 
+/* Made on first use, and freed with the last holder. */
 struct cache_share *cache_share_of(struct cache_link *l, const char *tenant)
 {
 	struct cache_share *s = l->shares;

@@ -37,6 +37,7 @@ struct cache_store {
 	void *arg;
 };
 
+/* Repeatable. The store stays in its list. */
 static void cache_store_stop(struct cache_store *s)
 {
 	struct loop *loop = s->owner->loop;
@@ -130,6 +131,7 @@ static void on_stall(struct loop_timer *t)
 
 /* ---- sending */
 
+/* All bytes are out. The socket ends with the store, and the cache compares the size. */
 static void cache_store_finish(struct cache_store *s)
 {
 	const struct cache_msg m = { .type = CACHE_COMMIT, .id = s->id, .size = s->total };
@@ -141,6 +143,8 @@ static void cache_store_finish(struct cache_store *s)
 		cache_store_release(s);
 }
 
+/* The timer starts again with each byte that went, so only a cache that takes nothing is too slow.
+ */
 static void wait_for_room(struct cache_store *s)
 {
 	struct loop *loop = s->owner->loop;
@@ -316,6 +320,7 @@ bool cache_store_has_failed(const struct cache_store *s)
 	return s->failed;
 }
 
+/* A committed store is not held any more, and never comes here. */
 void cache_store_abort(struct cache_store *s)
 {
 	if (s == NULL)

@@ -44,6 +44,7 @@ static void list_free(struct package_apt *t)
 	free(t);
 }
 
+/* NULL: out of memory. */
 static struct package_apt *list_new(struct egress *g, const struct package_apt_of *of)
 {
 	struct package_apt *t = calloc(1, sizeof(*t));
@@ -166,6 +167,7 @@ static struct cache_key key_of(const struct package_apt *t)
 	return (struct cache_key){ t->scope, t->registry, PACKAGE_APT_KEY };
 }
 
+/* A failure costs later processes a list, and this one nothing. */
 static void package_apt_store(struct package_apt *t)
 {
 	const struct cache_key key = key_of(t);
@@ -184,6 +186,7 @@ static void package_apt_store(struct package_apt *t)
 	buf_release(&text);
 }
 
+/* Paths of the cache go behind those of this process, and are checked as any other. */
 static void read_list(struct package_apt *t, const struct cache_found *found)
 {
 	static char text[TEXT_MAX + 1];

@@ -28,6 +28,7 @@ bool package_changes_is_changed(const struct package_changes *c, const char *fil
 	return c->all_changed;
 }
 
+/* A fact that one of both documents lacks is no change. Neither are digests by two algorithms. */
 static bool is_same(const struct package_facts *was, const struct package_facts *is)
 {
 	if (was->digest.alg == is->digest.alg && was->digest.alg != DIGEST_NONE &&
@@ -36,6 +37,8 @@ static bool is_same(const struct package_facts *was, const struct package_facts 
 	return !was->has_time || !is->has_time || was->time_ms == is->time_ms;
 }
 
+/* Without room or memory all files count as changed: that refuses too much, and nothing too little.
+ */
 static void remember_changed(struct package_changes *c, const char *file)
 {
 	if (package_changes_is_changed(c, file))

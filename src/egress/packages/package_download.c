@@ -5,6 +5,8 @@
 
 #include "egress/control/egress_session.h"
 
+/* A file being downloaded, found by its key. It lives from the first request until the cache has
+ * the file or the leader has failed, and all followers are told. */
 struct package_download {
 	struct package_download *next;
 	struct egress *egress;
@@ -18,6 +20,7 @@ struct package_download {
 	struct cache_call stored;
 };
 
+/* *ret_n counts those before it, which are all if there is none. */
 static struct package_download *package_download_find(struct egress *g, const char *key,
 						      unsigned *ret_n)
 {
@@ -29,6 +32,7 @@ static struct package_download *package_download_find(struct egress *g, const ch
 	return d;
 }
 
+/* The loop calls the followers, after the download is gone. */
 static void package_download_finish(struct package_download *d)
 {
 	struct package_download **at = &d->egress->package_downloads;
@@ -43,6 +47,7 @@ static void package_download_finish(struct package_download *d)
 	free(d);
 }
 
+/* While the leader still reads, its end finishes the download. */
 static void on_stored(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 	struct package_download *d = c->arg;
@@ -84,6 +89,7 @@ static bool package_download_lead(struct egress_session *session, struct package
 	return true;
 }
 
+/* The deadline wakes a follower that waits in vain. */
 static void wait_more(struct package_follow *f, struct package_download *d)
 {
 	completion_begin(&f->done, d->egress->loop, &d->followers);
@@ -110,6 +116,8 @@ bool package_download_join(struct egress_session *session, struct package_follow
 	return false;
 }
 
+/* A leader counts as stuck if no byte came between two looks. Once it has ended, only the cache is
+ * waited for. */
 bool package_download_wait_on(struct package_follow *f)
 {
 	struct package_download *d = f->followed;
@@ -129,6 +137,7 @@ struct cache_call *package_download_stored(struct package_follow *f)
 	return &f->download->stored;
 }
 
+/* The share of session and tenant is given back at once, also while the cache still writes. */
 void package_download_end(struct package_follow *f, bool stored)
 {
 	struct package_download *d = f->download;

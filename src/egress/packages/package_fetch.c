@@ -20,6 +20,7 @@
 
 #define REQUEST_MAX ((size_t)64 * 1024)
 
+/* Repeatable: session is NULL afterwards. */
 static void close_all(struct package_fetch *f)
 {
 	struct egress_session *session = f->session;
@@ -31,6 +32,7 @@ static void close_all(struct package_fetch *f)
 	resource_share_give_fds(&session->share, 2);
 }
 
+/* The file stays open for the owner. */
 static void package_fetch_finish(struct package_fetch *f, const struct err *e)
 {
 	close_all(f);
@@ -47,6 +49,7 @@ static void package_fetch_fail(struct package_fetch *f, const char *why)
 
 /* ---- the answer */
 
+/* A header that is too long counts as absent. */
 static void package_fetch_take(struct http1_span from, char *ret, size_t cap)
 {
 	ret[0] = '\0';
@@ -56,6 +59,7 @@ static void package_fetch_take(struct http1_span from, char *ret, size_t cap)
 	ret[from.n] = '\0';
 }
 
+/* The gateway writes X-Cordon-... headers with its reason when it answers itself. */
 static void take_headers(struct package_fetch *f, const struct http1_response *a)
 {
 	struct http1_span v = { 0 };
@@ -178,6 +182,7 @@ static int next_piece(struct package_fetch *f, struct http1_span *ret)
 	return -1;
 }
 
+/* False: over a bound, or the memory file takes no more. */
 static bool package_fetch_keep(struct package_fetch *f, struct http1_span piece)
 {
 	if (f->size + piece.n > f->max || !f->on_bytes(f, piece.n))
@@ -214,6 +219,7 @@ static bool read_body(struct package_fetch *f)
 	return false;
 }
 
+/* A head and its body may come in one turn. The end is looked at last, so bytes before it count. */
 static void on_ready(struct gateway_stream *s)
 {
 	struct package_fetch *f = s->arg;
@@ -233,6 +239,7 @@ static void on_ready(struct gateway_stream *s)
 
 /* ---- the request */
 
+/* The buffer is wiped if it had credentials. */
 static int write_request(struct package_fetch *f, const struct package_fetch_ask *ask,
 			 struct err *e)
 {
@@ -261,7 +268,8 @@ static int write_request(struct package_fetch *f, const struct package_fetch_ask
 	return fits;
 }
 
-/* The gateway's end. fd is taken over. */
+/* The gateway's end. fd is taken over. The flow is judged as one of a program. Its record says by
+ * whom the document was asked for. */
 static int start_flow(struct package_fetch *f, const struct package_fetch_ask *ask, int fd,
 		      struct err *e)
 {
@@ -282,6 +290,7 @@ static int start_flow(struct package_fetch *f, const struct package_fetch_ask *a
 	return -1;
 }
 
+/* On failure the caller ends the fetch. */
 static int open_both(struct package_fetch *f, const struct package_fetch_ask *ask, struct err *e)
 {
 	int fds[2];
@@ -307,6 +316,7 @@ void package_fetch_init(struct package_fetch *f)
 	f->stream.fd = f->stream.watch.fd = -1;
 }
 
+/* Also used again, after package_fetch_release(). */
 void package_fetch_start(struct package_fetch *f, struct egress_session *session,
 			 const struct package_fetch_ask *ask)
 {

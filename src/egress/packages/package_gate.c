@@ -51,6 +51,7 @@ void package_gate_set_budget(struct package_gate *g)
 						.file = l->file_bytes };
 }
 
+/* max 0: no bound. */
 static uint64_t gate_limits_under(uint64_t used, uint64_t max)
 {
 	if (max == 0)
@@ -85,6 +86,7 @@ bool package_gate_fits(struct package_gate *g, uint64_t size)
 
 /* ---- names */
 
+/* The request's own name does not count against itself. */
 bool package_gate_may_ask(const struct package_gate *g)
 {
 	uint64_t max = packages_limits(g->policy)->new_names;
@@ -99,6 +101,8 @@ void package_gate_refuse_new(struct package_gate *g)
 			    "new is fetched");
 }
 
+/* Counted before the registry is asked, and taken back when it has the name: so many requests at
+ * once cannot pass the bound. */
 void package_gate_count_name(struct package_gate *g)
 {
 	if (g->named)
@@ -177,6 +181,7 @@ static bool gate_names_another(const struct packages_policy *p, const struct gat
 	       packages_registry(p, named.host, named.port, x->path, &files) != NULL;
 }
 
+/* NULL: the host is none of a registry. */
 static const struct package_registry *gate_registry_of(const struct packages_policy *p,
 						       const struct gateway *x, bool *ret_files)
 {
@@ -220,6 +225,7 @@ static int gate_refusal_status(const struct package_gate *g)
 	return g->request.ecosystem == ECO_GEM ? 451 : 403;
 }
 
+/* The reason is copied first, because gateway_deny() frees the gate. */
 void package_gate_refuse_judged(struct package_gate *g, const char *reason)
 {
 	struct gateway *x = g->x;
@@ -244,6 +250,7 @@ void package_gate_refuse(struct package_gate *g, const char *member, const char 
 	gateway_deny(x, gate_refusal_status(g), why);
 }
 
+/* The reason may belong to the gate or to a view, so it is copied. */
 void package_gate_fail(struct package_gate *g, int status, const char *reason)
 {
 	struct gateway *x = g->x;
@@ -279,6 +286,7 @@ void package_gate_send(struct package_gate *g)
 	gateway_proceed(x);
 }
 
+/* Also for a gate that was only made to look at a request. */
 static void gate_end(struct gateway *x)
 {
 	struct package_gate *g = x->package;
@@ -345,6 +353,8 @@ static bool gate_is_still_there(const struct package_gate *g, const struct packa
 	return strcmp(text, g->registry_text) == 0;
 }
 
+/* A request in the middle of the gate's work is cut, because its steps rely on the old policy. One
+ * that is only passed on is judged again. */
 static bool gate_recheck(struct gateway *x)
 {
 	struct package_gate *g = x->package;
@@ -381,6 +391,8 @@ static bool gate_recheck(struct gateway *x)
 
 static void on_view(struct completion *c, const struct err *e);
 
+/* After ASKED_MAX questions the request fails, so a registry whose document keeps changing cannot
+ * hold it. */
 void package_gate_ask(struct package_gate *g, const struct package_source *source, bool any_age,
 		      bool raw, void (*then)(struct package_gate *g))
 {
@@ -434,6 +446,7 @@ bool package_gate_hold(struct package_gate *g, struct package_view *v)
 	return false;
 }
 
+/* ERR_CONFLICT: the fetch of another session ended or waits, so the view is asked for again. */
 static void on_view(struct completion *c, const struct err *e)
 {
 	struct package_gate *g = c->arg;
@@ -589,7 +602,8 @@ static const struct gateway_gate gate = { .on_head = package_gate_head,
 					  .wants_json = package_gate_wants_json,
 					  .memory = package_gate_memory };
 
-/* NULL: out of memory. */
+/* NULL: out of memory. It is the gateway's gate from now on, and result says failed until the end
+ * is known. */
 static struct package_gate *gate_new(struct gateway *x, const struct packages_policy *policy)
 {
 	struct package_gate *g = calloc(1, sizeof(*g));

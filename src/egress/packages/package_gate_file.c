@@ -32,6 +32,7 @@
  * some files of Maven and apt) a request whose age decides is preceded by a HEAD request of egress,
  * and any answer of 200 to the program starts the clock. */
 
+/* A HEAD request of egress, made before a version counts as existing. */
 struct package_probe {
 	struct package_gate *gate;
 	struct package_fetch fetch;
@@ -46,6 +47,7 @@ bool package_gate_counts_sight(const struct package_gate *g)
 	       (!g->facts.has_time || g->request.ecosystem == ECO_GO);
 }
 
+/* note: the clock starts now if it has not yet. Else it is only read. */
 static void gate_seen_ask(struct package_gate *g, bool note,
 			  void (*on_done)(struct cache_call *c, struct cache_found *found,
 					  const struct err *e))
@@ -121,6 +123,7 @@ void package_gate_seen(struct package_gate *g)
 		package_gate_file_decide(g);
 }
 
+/* Nothing waits for it: the request is already answered. */
 static void on_noted(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 }
@@ -145,6 +148,7 @@ void package_gate_probe_end(struct package_gate *g)
 
 static void gate_seen_fetch(struct package_probe *p);
 
+/* A place that the policy refuses has ended the request. */
 static void gate_seen_follow(struct package_probe *p)
 {
 	if (package_gate_leads(p->gate, p->fetch.location, &p->redirects, &p->to, p->target))
@@ -243,6 +247,7 @@ static void gate_file_find_file(struct package_gate *g);
 
 /* ---- from the server */
 
+/* The result of the bytes, for the record. */
 static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, void *arg)
 {
 	struct package_gate *g = arg;
@@ -309,6 +314,8 @@ static bool gate_file_is_pinned(const struct package_gate *g)
 	return false;
 }
 
+/* The order matters: offline sessions and pins that cannot be checked are refused before the server
+ * is asked. */
 static void gate_file_download(struct package_gate *g)
 {
 	struct gateway *x = g->x;
@@ -367,6 +374,7 @@ static void on_bad(void *arg)
 		   &(struct cache_key){ g->scope, g->registry_text, g->file_key });
 }
 
+/* The ETag is the digest, so it is the same whichever server the file came from. */
 static void gate_file_serve(struct package_gate *g, struct cache_found *found)
 {
 	struct gateway *x = g->x;
@@ -401,6 +409,8 @@ static uint64_t gate_file_moved(const struct package_follow *f)
 	return g->x->bytes_in;
 }
 
+/* Without an error the leader has ended, and the cache is asked again. With one it took too long.
+ */
 static void on_followed(struct completion *c, const struct err *e)
 {
 	struct package_gate *g = c->arg;
@@ -412,6 +422,7 @@ static void on_followed(struct completion *c, const struct err *e)
 		gate_file_download(g);
 }
 
+/* Digests by other algorithms are compared when the bytes are sent. */
 static bool gate_file_is_expected(const struct package_gate *g, const struct cache_found *found)
 {
 	return g->expected.alg != DIGEST_SHA256 ||
@@ -554,6 +565,7 @@ void package_gate_file_known(struct package_gate *g)
 	package_gate_seen(g);
 }
 
+/* Texts of the facts belong to g->doc. */
 static bool gate_file_look_up(struct package_gate *g)
 {
 	const struct package_meta *m = g->doc->meta;

@@ -21,6 +21,7 @@ static bool package_record_hides(const struct package_gate *g)
 	       g->hidden > 0;
 }
 
+/* In the words of a reason, for a request that has none of its own. */
 static void explain_hidden(const struct package_gate *g, char ret[POLICY_REASON_MAX])
 {
 	(void)snprintf(ret, POLICY_REASON_MAX, "%zu %s%s hidden, newest %.40s: %s", g->hidden,
@@ -28,6 +29,7 @@ static void explain_hidden(const struct package_gate *g, char ret[POLICY_REASON_
 		       g->hidden == 1 ? "" : "s", g->newest_hidden, g->hidden_reason);
 }
 
+/* The default port is left out, as users write registries. */
 static void write_registry(struct json *j, const struct package_gate *g)
 {
 	char text[PACKAGE_REGISTRY_MAX] = "";
@@ -44,6 +46,7 @@ static void write_registry(struct json *j, const struct package_gate *g)
 		json_bool(j, "direct", true);
 }
 
+/* A version that a page of egress made up is not the program's, so it is not recorded. */
 static void write_names(struct json *j, const struct package_gate *g)
 {
 	const struct mask *m = secrets_mask(g->x->session->secrets);
@@ -59,6 +62,7 @@ static void write_names(struct json *j, const struct package_gate *g)
 	json_text(j, "kind", package_kind_name(q->kind));
 }
 
+/* Names in the order of enum package_origin. */
 static const char *origin_name(const struct package_gate *g)
 {
 	static const char *const names[] = { "none", "index",	      "pin",
@@ -114,6 +118,7 @@ static void write_package(struct json *j, const struct package_gate *g)
 	json_close(j, '}');
 }
 
+/* Reads of metadata are frequent. They are recorded only if something was hidden or is unusual. */
 static bool is_worth_a_record(const struct package_gate *g)
 {
 	if (g->result != PACKAGE_RESULT_PASSED)
@@ -158,6 +163,7 @@ static void package_record_settle(struct package_gate *g)
 		g->result = PACKAGE_RESULT_CUT;
 }
 
+/* A record too long for its bound is counted as lost. */
 void package_gate_record(struct gateway *x)
 {
 	struct package_gate *g = x->package;

@@ -65,6 +65,7 @@ static bool has_pages(const struct package_found *f)
 	       (f->registry->ecosystem == ECO_GIT || f->registry->ecosystem == ECO_OCI);
 }
 
+/* Rules and tables compare normal forms, so a place without one is refused. */
 static bool package_redirect_normalise(const char *target, struct package_place *ret)
 {
 	struct http1_span path = { target, strcspn(target, "?") }, query = { 0 };
@@ -106,6 +107,7 @@ bool package_redirect_place(const struct packages_policy *p, const struct endpoi
 	return true;
 }
 
+/* At a host with an unknown layout each tail of the path may be the name. */
 bool package_redirect_renames(const struct package_place *place, enum ecosystem eco,
 			      const char *name)
 {

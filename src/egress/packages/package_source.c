@@ -11,16 +11,19 @@
 
 #define PYPI_JSON "application/vnd.pypi.simple.v1+json"
 
+/* n is the result of snprintf(3). A path that was cut would ask for another document. */
 static bool package_source_fits(int n)
 {
 	return n > 0 && n < PACKAGE_TARGET_MAX;
 }
 
+/* The path in front of names: see struct package_registry. */
 static const char *base_of(const struct package_registry *r)
 {
 	return r->base != NULL ? r->base : r->path;
 }
 
+/* The slash of a scope is written as an escape, as npm's clients do. */
 static bool package_source_npm(const struct package_registry *r, const struct package_request *q,
 			       struct package_source *ret)
 {
@@ -83,6 +86,7 @@ static bool go_escape(const char *text, char *ret, size_t cap)
 	return true;
 }
 
+/* With a version the document is about that one, without it is the list. */
 static bool package_source_go(const struct package_registry *r, const struct package_request *q,
 			      struct package_source *ret)
 {
@@ -107,6 +111,7 @@ static bool package_source_gem(const struct package_registry *r, const struct pa
 		snprintf(ret->target, sizeof(ret->target), "%sinfo/%s", base_of(r), q->name));
 }
 
+/* *ret is complete only if the result is true. */
 bool package_source_of(const struct package_registry *r, const struct package_request *q,
 		       struct package_source *ret)
 {
@@ -150,6 +155,8 @@ size_t package_source_host(const struct package_registry *r, const char *name)
 	return 0;
 }
 
+/* A database with a host of its own is asked there, any other one by way of the registry's proxy.
+ */
 bool package_source_sumdb(const struct package_registry *r, const struct package_request *q,
 			  struct package_source *ret)
 {
@@ -189,6 +196,7 @@ void package_registry_text(const struct package_registry *r, bool tls,
 		       r->path);
 }
 
+/* Ports are made explicit, so that an address without one compares equal. */
 int package_hosts_copy(struct package_hosts *h, const struct package_registry *r, bool tls)
 {
 	*h = (struct package_hosts){ .tls = tls };
@@ -252,6 +260,7 @@ static bool read_host(const char *text, size_t n, uint16_t default_port, struct 
 	return port > 0 && port <= UINT16_MAX;
 }
 
+/* The scheme must be that of the request: a document read over TLS never leads to plain HTTP. */
 bool package_hosts_hold(const struct package_hosts *h, const char *url, struct endpoint *ret_to,
 			const char **ret_rest)
 {
