@@ -9,6 +9,7 @@
 #define NAME_LEN_MAX 200
 #define HEAD_LEN 110
 
+/* One entry of the archive. Its link count is 1 and its owner root. */
 struct cpio_entry {
 	const char *name;
 	mode_t mode;
@@ -25,6 +26,8 @@ static int cpio_pad(struct cpio *c, size_t written, struct err *e)
 	return io_write_all(c->fd, zeros, -written & 3, e);
 }
 
+/* Numbers are eight hexadecimal digits, so sizes end at 4 GiB. The inode is the entry's number in
+ * the archive. */
 static int cpio_put(struct cpio *c, const struct cpio_entry *t, struct err *e)
 {
 	char head[HEAD_LEN + NAME_LEN_MAX + 1];

@@ -18,6 +18,7 @@
 
 /* ---- the manifest */
 
+/* The manifest's lines: each row is a name and the member of struct guest_manifest. */
 static const struct {
 	const char *name;
 	size_t offset, cap;
@@ -46,6 +47,7 @@ static int guest_files_read_member(const char *text, const char *name, char *ret
 	return err_set(e, ERR_INVALID, "guest kernel: its manifest has no proper line '%s'", name);
 }
 
+/* Other lines are passed over. A value that is too long is refused. */
 int guest_manifest_read(int dir, struct guest_manifest *ret, struct err *e)
 {
 	char text[MANIFEST_MAX];
@@ -63,6 +65,7 @@ int guest_manifest_read(int dir, struct guest_manifest *ret, struct err *e)
 	return 0;
 }
 
+/* The file is new, and on disk when this returns. */
 int guest_manifest_write(int dir, const struct guest_manifest *m, struct err *e)
 {
 	OWN_FD fd = openat(dir, "manifest", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -158,6 +161,7 @@ static int guest_files_fill_page(int fd, struct err *e)
 	return 0;
 }
 
+/* A sealed file is safe to hand to guests: no process can change it any more. */
 static int guest_files_seal(int fd, struct err *e)
 {
 	int all = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -189,6 +193,7 @@ static int guest_files_put_init(int init, int to, struct err *e)
 	return result;
 }
 
+/* The hashes with their NULs, so three texts have one reading. */
 static void guest_files_make_key(const struct guest_manifest *m, const char *init_hash,
 				 char ret[GUEST_HEX])
 {
@@ -201,6 +206,7 @@ static void guest_files_make_key(const struct guest_manifest *m, const char *ini
 	guest_files_as_hex(&s, ret);
 }
 
+/* The manifest's hashes are compared during the copy. A replaced file cannot come in between. */
 int guest_files_load(int dir, int init, struct guest_files *ret, struct err *e)
 {
 	struct guest_files f = { .kernel = -1 };

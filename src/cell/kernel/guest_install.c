@@ -43,6 +43,7 @@
 #define SIZE_BEHIND 4 /* the kernel's build appends the unpacked length */
 #define XEN_PHYS32_ENTRY 18
 
+/* A mapped file, or a part of one. */
 struct bytes {
 	const uint8_t *data;
 	size_t len;
@@ -53,6 +54,7 @@ static uint32_t guest_install_image_read_u32(const uint8_t *p)
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+/* The file must have a whole header, so later reads of it stay inside. */
 static int guest_install_image_map(int fd, struct bytes *ret, struct err *e)
 {
 	struct stat st;
@@ -98,6 +100,7 @@ static int guest_install_image_find_payload(const struct bytes *image, struct by
 	return 0;
 }
 
+/* By the first four bytes. NULL: another packing. */
 static const char *guest_install_image_packer(const struct bytes *b)
 {
 	if (guest_install_image_read_u32(b->data) == 0x184c2102)
@@ -135,6 +138,7 @@ static size_t guest_install_image_look_at_note(const uint8_t *note, size_t len, 
 	       (((size_t)head.n_descsz + 3) & ~(size_t)3);
 }
 
+/* Offsets come from the file, so each is checked against its length. */
 static bool guest_install_image_segment_has_entry(const struct bytes *b, const Elf64_Phdr *segment)
 {
 	bool found = false;
@@ -167,6 +171,7 @@ static bool guest_install_image_has_pvh_entry(const struct bytes *b)
 	return false;
 }
 
+/* An ELF file is copied as it is. */
 static int guest_install_image_write_image(const struct bytes *image, int out, struct err *e)
 {
 	struct bytes packed = { 0 };
@@ -246,6 +251,7 @@ static void guest_install_module_name(const char *file, char *ret_name, size_t c
 		*p = '_';
 }
 
+/* "NAME.ko", with a packing behind it or not. */
 static bool guest_install_modules_is_module_file(const char *file, const char *name)
 {
 	const char *dot = strchr(file, '.');
@@ -314,6 +320,7 @@ static int guest_install_modules_slurp(int fd, size_t max, uint8_t **ret_data, s
 	return 0;
 }
 
+/* NULL: the module is not packed. */
 static const char *guest_install_modules_packer(const char *path)
 {
 	const char *end = strrchr(path, '.');
@@ -351,6 +358,7 @@ static const char *guest_install_modules_depends_of(const struct module *m)
 	return at == NULL ? "" : (const char *)at + sizeof(key) - 1;
 }
 
+/* True if the module is in the list already, or built into the kernel. */
 static bool guest_install_modules_is_known(const struct modules *s, const char *name)
 {
 	char file[NAME_MAX_LEN];
@@ -391,6 +399,7 @@ static int guest_install_modules_add_depends(struct modules *s, const char *name
 	return 0;
 }
 
+/* A module comes after those that it depends on. depth bounds the recursion, so a circle ends. */
 static int guest_install_modules_add_module(struct modules *s, const char *name, unsigned depth,
 					    struct err *e)
 {
@@ -416,6 +425,7 @@ static int guest_install_modules_add_module(struct modules *s, const char *name,
 	return 0;
 }
 
+/* The number in front of the name is the order of loading. */
 static int guest_install_modules_write_all(const struct modules *s, struct cpio *c, struct err *e)
 {
 	char name[NAME_MAX_LEN + 24];
@@ -477,6 +487,7 @@ static int guest_install_modules_add(int tree, const char *release, struct cpio 
 
 /* ---- the package */
 
+/* apt compares the package with its signed lists. */
 static int guest_install_download(int folder, struct err *e)
 {
 	char package[GUEST_PACKAGE_MAX];
@@ -511,6 +522,7 @@ static int guest_install_find_entry(int dir, const char *prefix, char *ret_name,
 	return found ? 0 : err_set(e, ERR_INVALID, "the package has no %s*", prefix);
 }
 
+/* Files only: no script of the package is run. */
 static int guest_install_unpack(int work, const char *deb, int deb_dir, struct err *e)
 {
 	char tree[64];
@@ -546,6 +558,7 @@ static int guest_install_get_package(int work, const char *deb, struct guest_man
 
 /* ---- the initramfs of the modules */
 
+/* The file is on disk, and its hash is for the manifest. */
 static int guest_install_finish(int fd, const char *name, char ret_hex[GUEST_HEX], struct err *e)
 {
 	if (guest_files_hash(fd, ret_hex, e) < 0)
@@ -553,6 +566,7 @@ static int guest_install_finish(int fd, const char *name, char ret_hex[GUEST_HEX
 	return fsync(fd) < 0 ? err_sys(e, "write %s", name) : 0;
 }
 
+/* The release in the name of the file is that of the modules' folder. */
 static int guest_install_make_kernel(int tree, int out, struct guest_manifest *m, struct err *e)
 {
 	char name[GUEST_RELEASE_MAX + 16];
@@ -629,6 +643,7 @@ static int guest_install_put_in_place(int state, int work, struct err *e)
 	return fsync(state) < 0 ? err_sys(e, "write the state directory") : 0;
 }
 
+/* The work folder is removed in any case. Its lock keeps a second installation out. */
 int guest_install(const char *state_dir, const char *deb, struct guest_manifest *ret, struct err *e)
 {
 	struct guest_manifest m = { .release = "" };

@@ -10,6 +10,7 @@
 #define QEMU_MIN_MAJOR 7
 #define QEMU_MIN_MINOR 2 /* Debian 12 */
 
+/* The version is part of the origin of guest images, so it must be known. */
 static int guest_machine_find_qemu(unsigned ret_version[2], struct err *e)
 {
 	static const char *const argv[] = { GUEST_QEMU, "--version", NULL };

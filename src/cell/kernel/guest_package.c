@@ -37,6 +37,7 @@ int guest_package_find(char ret_name[GUEST_PACKAGE_MAX], struct err *e)
 		       "package with --deb");
 }
 
+/* The version that apt would install. */
 static int guest_package_find_version(const char *package, char ret[VERSION_MAX], struct err *e)
 {
 	const char *const argv[] = { "apt-cache", "show", "--no-all-versions", package, NULL };

@@ -15,6 +15,8 @@
 #define MISSING 127 /* the exit code of a shell for a missing command */
 #define SAID_MAX 160
 
+/* In the child. A fixed environment makes the tools' output independent of the caller's language.
+ */
 static NORETURN void guest_tool_become(const struct guest_tool *t, int null, int said)
 {
 	static char path[] = TOOL_PATH, lang[] = "LC_ALL=C",
@@ -47,6 +49,7 @@ static void guest_tool_last_line(int said, char *ret_text, size_t cap)
 		memmove(ret_text, line + 1, strlen(line + 1) + 1);
 }
 
+/* Without a deadline: downloads take as long as they take. */
 int guest_tool_run(const struct guest_tool *t, struct err *e)
 {
 	OWN_FD null = open("/dev/null", O_RDWR | O_CLOEXEC);

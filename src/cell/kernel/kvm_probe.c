@@ -28,6 +28,7 @@
 #define TABLES 0x1000 /* three pages: the levels of the page table */
 #define CODE 0x4000
 
+/* The virtual machine of the test. The child's exit frees it. */
 struct machine {
 	int kvm, vm, vcpu; /* owned. -1: none */
 	struct kvm_run *run;
@@ -79,6 +80,7 @@ static int kvm_probe_add_memory(struct machine *m, struct kvm_probe *ret)
 	return 0;
 }
 
+/* -1: ret->why names the step that failed. */
 static int kvm_probe_make_machine(struct machine *m, struct kvm_probe *ret)
 {
 	int size;
@@ -168,6 +170,7 @@ static void kvm_probe_end_child(pid_t pid)
 		(void)poll(NULL, 0, 1);
 }
 
+/* A child that dies without an answer counts as hung. */
 void kvm_probe(struct kvm_probe *ret)
 {
 	struct kvm_probe found = { .quality = KVM_NONE };
