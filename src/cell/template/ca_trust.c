@@ -48,6 +48,8 @@ static void ca_trust_file_release(struct trust_file *p)
 }
 #define OWN_TRUST_FILE __attribute__((cleanup(ca_trust_file_release))) struct trust_file
 
+/* A missing, irregular or too large file leaves fd at -1, without an error. The mode is 0600 while
+ * the file is open. */
 static int ca_trust_open_file(int root, struct trust_file *p, struct err *e)
 {
 	char self[32];
@@ -77,6 +79,7 @@ static int ca_trust_restore_mode(const struct trust_file *p, struct err *e)
 	return fchmod(p->fd, p->mode) < 0 ? err_sys(e, "chmod %s", p->path) : 0;
 }
 
+/* The file is new. Cells may read it. */
 static int ca_trust_make_file(int dir, const char *path, const char *text, struct err *e)
 {
 	OWN_FD fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -124,6 +127,7 @@ static int ca_trust_add_to_bundle(int root, const char *path, const char *cert, 
 	return ca_trust_restore_mode(&p, e);
 }
 
+/* Java's key stores are binary, so the whole file is written again. */
 static int ca_trust_add_to_keystore(int root, const char *path, const char *cert, struct err *e)
 {
 	OWN_TRUST_FILE p = { .path = path, .fd = -1 };
@@ -142,6 +146,8 @@ static int ca_trust_add_to_keystore(int root, const char *path, const char *cert
 		return err_wrap(e, "%s", path);
 	return ca_trust_restore_mode(&p, e);
 }
+
+/* The link comes first, then the bundles, then the key stores. */
 
 int ca_trust_add(int etc, const struct node_ca *a, struct err *e)
 {

@@ -11,6 +11,8 @@
 
 #include "lib/base/own.h"
 
+/* The owner and mode are checked on the open directory, so a replaced path changes nothing. HOME
+ * counts only if the program has no more rights than its user. */
 int cache_dir_open(int *ret_fd, struct err *e)
 {
 	const char *home = secure_getenv("HOME");

@@ -81,6 +81,7 @@ static int cell_programs_open_top(int folder, const char *name, int flags, struc
 
 /* ---- one walk over the kernels, for the stamp and for the copy */
 
+/* The stamp and the copy are one walk, so both see the same files. */
 struct cell_programs_visit {
 	uint64_t hash; /* stamp */
 	bool copy;
@@ -92,6 +93,7 @@ static void cell_programs_mix(uint64_t *h, const void *bytes, size_t n)
 	*h = fnv_add(*h, bytes, n);
 }
 
+/* A changed file has another inode, size or time. */
 static void cell_programs_mix_file(uint64_t *h, const char *name, const struct stat *st)
 {
 	cell_programs_mix(h, name, strlen(name) + 1);
@@ -111,6 +113,7 @@ static int cell_programs_copy_bytes(int from, int to, struct err *e)
 	return n < 0 ? err_sys(e, "read") : 0;
 }
 
+/* `in` is open and checked, so the copy is of the file that was trusted. */
 static int cell_programs_copy_file(int in, int to, const char *name, mode_t mode, struct err *e)
 {
 	OWN_FD out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -125,6 +128,7 @@ static int cell_programs_copy_file(int in, int to, const char *name, mode_t mode
 static int cell_programs_visit_dir(struct cell_programs_visit *v, int from, int to, unsigned depth,
 				   struct err *e);
 
+/* The directory is made before its files. */
 static int cell_programs_visit_below(struct cell_programs_visit *v, int source, int to,
 				     const char *name, unsigned depth, struct err *e)
 {
@@ -137,6 +141,7 @@ static int cell_programs_visit_below(struct cell_programs_visit *v, int source, 
 			: cell_programs_visit_dir(v, source, dest, depth, e);
 }
 
+/* Hidden files, Python's caches and files of others are left out. */
 static int cell_programs_visit_entry(struct cell_programs_visit *v, int from, int to,
 				     const char *name, unsigned depth, struct err *e)
 {
@@ -188,6 +193,7 @@ const char *cell_programs_missing(void)
 	return folder >= 0 && faccessat(folder, "kernels", R_OK, 0) < 0 ? "kernels" : NULL;
 }
 
+/* 0: the program's folder cannot be opened. */
 uint64_t cell_programs_stamp(void)
 {
 	struct cell_programs_visit v = { .hash = FNV_START };
@@ -217,6 +223,7 @@ static int cell_programs_copy_program(int folder, int to, const char *name, stru
 	return in < 0 || !S_ISREG(st.st_mode) ? 0 : cell_programs_copy_file(in, to, name, 0755, e);
 }
 
+/* The interpreter and the gateway are optional, and so are the kernels. */
 int cell_programs_copy(int root, struct err *e)
 {
 	struct cell_programs_visit v = { .copy = true };

@@ -75,6 +75,7 @@ static void host_mix(uint64_t *h, const void *bytes, size_t n)
 	*h = fnv_add(*h, bytes, n);
 }
 
+/* A path that does not exist still counts by its name. */
 static void host_mix_stat(uint64_t *h, const char *path)
 {
 	struct stat st;
@@ -126,6 +127,8 @@ static const char *host_npmrc(void)
 	return access("/usr/local/bin/npm", F_OK) == 0 ? "/usr/local/etc/npmrc" : "/usr/etc/npmrc";
 }
 
+/* Everything that host_fill() reads must be in here, or a change of it would not make a new
+ * directory. */
 static uint64_t host_fingerprint(const struct node_ca *authority)
 {
 	uint64_t h = FNV_START + FORMAT;
@@ -148,6 +151,8 @@ static uint64_t host_fingerprint(const struct node_ca *authority)
 	return h;
 }
 
+/* The databases of package managers change with every installed package. /usr itself is not in the
+ * fingerprint, as cells see the machine's own. */
 uint64_t host_stamp(const struct node_ca *authority)
 {
 	static const char *const databases[] = { "/var/lib/dpkg/status",
@@ -161,6 +166,7 @@ uint64_t host_stamp(const struct node_ca *authority)
 	return h;
 }
 
+/* The mode is set again, because the umask counts for mkdirat(). */
 static int host_make_dirs(int root, struct err *e)
 {
 	for (size_t i = 0; i < host_ndirs; i++) {
@@ -188,6 +194,7 @@ static int host_make_file(int root, const char *path, mode_t mode, const char *t
 	return 0;
 }
 
+/* A machine without merged /usr has directories here. host_open() adds a layer for each. */
 static int host_make_top_links(int root, struct err *e)
 {
 	char path[16], target[256];
@@ -290,6 +297,7 @@ static int host_copy_link(int from, int to, const char *name, struct err *e)
 	return symlinkat(target, to, name) < 0 ? err_sys(e, "link %s", name) : 0;
 }
 
+/* A directory that cannot be opened is left out. */
 static int host_copy_dir(int from, int to, const char *name, struct err *e)
 {
 	OWN_FD source = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -314,6 +322,7 @@ static int host_copy_dir(int from, int to, const char *name, struct err *e)
 	return result;
 }
 
+/* By kind. Other kinds are left out by host_read_file(). */
 static int host_copy_etc(int from, int to, const char *name, struct err *e)
 {
 	struct stat st;
@@ -354,6 +363,7 @@ static int host_copy_item(int host_etc, int etc, const char *item, struct err *e
 	return host_copy_etc(from, to, slash + 1, e);
 }
 
+/* Fill an empty directory. An error leaves it half filled, and host_build() removes it. */
 static int host_fill(int root, const struct node_ca *authority, struct err *e)
 {
 	if (host_make_dirs(root, e) < 0 || host_make_top_links(root, e) < 0)
@@ -389,13 +399,15 @@ static bool host_was_used_since_boot(const struct stat *st)
 	return st->st_ctim.tv_sec >= now.tv_sec - up.tv_sec - 1;
 }
 
+/* Once in each boot is enough. */
 static void host_mark_use(int fd, const struct stat *st)
 {
 	if (!host_was_used_since_boot(st))
 		(void)fchmod(fd, st->st_mode & 07777);
 }
 
-/* May a cell that lives have it as its root directory? */
+/* May a cell that lives have it as its root directory? Folders named new-* are never a cell's: they
+ * have no final name yet. */
 static bool host_may_be_in_use(int fd, const char *name)
 {
 	struct stat st;
@@ -484,6 +496,7 @@ undo:
 	return err_wrap(e, "host template");
 }
 
+/* Four tries, since each may meet another process that removes or builds the directory. */
 static int host_open_skeleton(int roots, const char *name, const struct node_ca *authority,
 			      int *ret_fd, struct err *e)
 {
@@ -506,6 +519,7 @@ static int host_open_skeleton(int roots, const char *name, const struct node_ca 
 	return err_set(e, ERR_CONFLICT, "host template: another process keeps removing %s", name);
 }
 
+/* The descriptor belongs to t, also after a later error. */
 static int host_add_layer(struct template *t, const char *at, struct err *e)
 {
 	t->fds[t->nlayers] = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -516,6 +530,7 @@ static int host_add_layer(struct template *t, const char *at, struct err *e)
 	return 0;
 }
 
+/* Layer 0 is the root directory, and layer 1 the machine's /usr. */
 int host_open(const struct node_ca *authority, struct template *ret, struct err *e)
 {
 	struct template t = { .nlayers = 0 };

@@ -42,6 +42,7 @@ const struct host_dir host_dirs[] = {
 	{ "opt/cordon", 0755, 0 }, { HOST_PROGRAMS, 0755, 0 },
 };
 
+/* Every user of a cell is the same tenant, so no password is asked for. */
 static const char pam_permit[] =
 	"auth required pam_permit.so\naccount required pam_permit.so\n"
 	"password required pam_permit.so\nsession required pam_permit.so\n";
@@ -100,6 +101,7 @@ const struct host_file host_files[] = {
 	{ "etc/pam.d/common-session-noninteractive", 0644, "session required pam_permit.so\n" },
 };
 
+/* Targets are paths of a cell. */
 const struct host_link host_links[] = {
 	{ "var/run", "/run" },
 	{ "var/lock", "/run/lock" },

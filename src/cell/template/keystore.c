@@ -42,6 +42,7 @@ static uint8_t *keystore_put_bytes(uint8_t *p, const void *bytes, size_t n)
 	return p + n;
 }
 
+/* A length of 16 bits, then the bytes. */
 static uint8_t *keystore_put_string(uint8_t *p, const char *s)
 {
 	return keystore_put_bytes(keystore_put(p, strlen(s), 2), s, strlen(s));

@@ -20,11 +20,13 @@
 
 static const char name[] = "authority.pem";
 
+/* Eight hexadecimal digits and ".0", as OpenSSL names certificates. */
 static bool node_ca_is_link(const char *s, size_t n)
 {
 	return n == 10 && strspn(s, "0123456789abcdef") == 8 && memcmp(s + 8, ".0", 2) == 0;
 }
 
+/* Copies of the text are wiped, since the key is in them. */
 int node_ca_read(const char *text, size_t len, struct node_ca *ret, struct err *e)
 {
 	static const char begin[] = "-----BEGIN CERTIFICATE-----\n";

@@ -4,6 +4,7 @@
 
 #include "lib/base/io.h"
 
+/* cordon run has one template. A server's templates are in its store. */
 int template_open(const char *name, const struct node_ca *authority, struct template *ret,
 		  struct err *e)
 {
@@ -15,6 +16,7 @@ int template_open(const char *name, const struct node_ca *authority, struct temp
 	return host_open(authority, ret, e);
 }
 
+/* The shared lock of the first layer ends with its descriptor. */
 void template_release(struct template *t)
 {
 	io_close_all(t->fds, t->nlayers);
