@@ -82,6 +82,7 @@ struct connection {
 
 static struct connection connections[EGRESS_OPEN_MAX];
 
+/* NULL: the guest has as many connections as it may have. */
 static struct connection *egress_open_find_free(void)
 {
 	for (size_t i = 0; i < EGRESS_OPEN_MAX; i++)

@@ -31,6 +31,7 @@ static struct guest_dial *guest_dial_find_free(void)
 	return NULL;
 }
 
+/* The server's end stays open until it was sent. */
 static void guest_dial_end(struct guest_dial *d, int sys)
 {
 	d->done = true;

@@ -14,6 +14,7 @@
 
 #define TABLE ((size_t)2 * AGENT_PROGRAMS_MAX)
 
+/* Twice the bound, because forgotten programs stay until the guest has answered. */
 static struct guest_program programs[TABLE];
 
 struct guest_program *guest_programs_next(const struct guest_program *p)
@@ -46,6 +47,7 @@ bool guest_programs_is_leaving(uint32_t handle)
 	return p != NULL && p->barrier != 0;
 }
 
+/* Only programs that the server knows count. */
 static bool guest_programs_is_full(void)
 {
 	unsigned n = 0;
@@ -55,6 +57,7 @@ static bool guest_programs_is_full(void)
 	return n >= AGENT_PROGRAMS_MAX;
 }
 
+/* NULL: the table is full. */
 static struct guest_program *guest_programs_add(uint32_t handle)
 {
 	for (size_t i = 0; !guest_programs_is_full() && i < TABLE; i++) {
@@ -68,6 +71,7 @@ static struct guest_program *guest_programs_add(uint32_t handle)
 	return NULL;
 }
 
+/* report_send() may be able to tell an exit now. */
 static void on_stream_end(struct stream *s)
 {
 	struct guest_program *p = s->arg;
@@ -88,6 +92,7 @@ static void guest_programs_forget(struct guest_program *p)
 	p->agent.used = false;
 }
 
+/* False: *ret_failed is the answer, and the guest is not asked. */
 bool guest_programs_on_spawn(const struct agent_spawn *s, struct agent_event *ret_failed)
 {
 	/* A PTY of the guest has no master outside: its bytes are moved, which needs HOLD. */
@@ -219,6 +224,8 @@ static int guest_programs_drop_streams(const struct guest_event *v, struct err *
 	return 0;
 }
 
+/* The guest is not trusted: an event that does not fit the request is an error, which ends the
+ * guest. */
 static int on_started(struct guest_program *p, const struct guest_event *v, struct err *e)
 {
 	if (!p->agent.starting || !guest_programs_shape_fits(p, v->event.flags))
@@ -251,6 +258,7 @@ static int on_failed(struct guest_program *p, const struct agent_event *v, struc
 	return 0;
 }
 
+/* The exit is reported after the output that came before it. */
 static int on_exited(struct guest_program *p, const struct agent_event *v, struct err *e)
 {
 	if (p->agent.starting || p->agent.exited)
@@ -332,6 +340,7 @@ int guest_programs_on_event(uint16_t type, const struct guest_event *v, bool gre
 
 /* Reports. */
 
+/* True if the server's pipes have all output up to the exit. */
 static bool guest_programs_is_written(const struct guest_program *p)
 {
 	for (size_t i = 1; i < GUEST_EVENT_FDS; i++)
@@ -366,6 +375,7 @@ void guest_programs_on_sent(struct guest_program *p, unsigned what)
 		guest_programs_forget(p);
 }
 
+/* Held programs wait for the next server. The others are killed. */
 void guest_programs_on_disconnect(void)
 {
 	for (struct guest_program *p = NULL; (p = guest_programs_next(p)) != NULL;) {

@@ -7,6 +7,7 @@
 #include "cell/shim/guest_dial.h"
 #include "lib/wire/boot_msg.h"
 
+/* One slot for each report. A later one of the same kind takes the place of an unsent one. */
 static struct agentd_slot all_dead, booted, snapshot, gone;
 static unsigned stated; /* how many */
 static struct agent_event stated_event;
@@ -58,6 +59,7 @@ void report_gone(uint32_t state, int text)
 	agentd_slot_set(&gone, AGENT_GUEST, &v, text, -1);
 }
 
+/* Each request gets an answer, and all get the newest numbers. */
 static bool report_send_stated(void)
 {
 	for (; stated > 0; stated--)
@@ -92,6 +94,8 @@ static bool report_send_dials(void)
 	return true;
 }
 
+/* False: the channel is full, and the rest follows when it has room. The shim exits when GONE was
+ * sent. */
 bool report_send(void)
 {
 	if (!report_send_stated() || !agentd_slot_send(&all_dead) || !report_send_dials() ||

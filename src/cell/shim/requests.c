@@ -69,6 +69,7 @@ static void on_kill_tree(const struct agent_order *o)
 		agentd_answer(AGENT_TREE_DEAD, &v);
 }
 
+/* Orders for programs that the shim does not know are dropped. */
 static void on_guest_order(uint16_t type, const struct agent_order *o)
 {
 	const struct guest_program *p = guest_programs_find(o->handle);
@@ -173,6 +174,7 @@ static void on_own(const struct frame *f)
 		_exit(1);
 }
 
+/* False: the frame has to wait until the guest has changed its state. */
 bool requests_handle(const struct frame *f)
 {
 	struct agent_order o;

@@ -47,6 +47,7 @@ static void streams_leave_mux(struct stream *s)
 	s->number = 0;
 }
 
+/* Free it without any callback. */
 static void streams_destroy(struct stream *s)
 {
 	streams_watch(s, 0);
@@ -183,6 +184,7 @@ void stream_on_eof(struct stream *s)
 		on_written(s);
 }
 
+/* Bytes received before a clean end are still written. */
 static void on_reset(struct stream *s, bool clean, int sys)
 {
 	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
@@ -222,6 +224,7 @@ void streams_on_event(const struct mux_event *v)
 		on_reset(s, v->was_clean, v->sys);
 }
 
+/* As read(2), for the mux: -1 is the end of the input, and 0 means that bytes follow later. */
 ssize_t streams_fill(uint16_t number, void *stream, uint8_t *to, size_t max)
 {
 	struct stream *s = stream;
