@@ -261,7 +261,10 @@ bool gateway_body_out(struct gateway *x)
 	return gateway_stream_flush(to) || moved || sent > 0;
 }
 
-/* ---- to the cell */
+/* ---- to the cell
+ *
+ * There are three ways: by splice(2), plain copies, and pieces that the tap or the mask reads. The
+ * choice is made for each call, as a policy may bring a mask. */
 
 /* One buffer for all gateways, as its bytes are sent before the next one is asked for it. NULL: out
  * of memory. */

@@ -44,7 +44,10 @@ static struct http1_span gateway_head_span(const char *text)
 	return (struct http1_span){ text, strlen(text) };
 }
 
-/* ---- requests */
+/* ---- requests
+ *
+ * Headers come from three places: the program, the rule (set), and egress itself for the framing.
+ * One of the rule takes the place of the program's. */
 
 /* Does the policy set this header, instead of the program? */
 static bool is_set(const struct gateway *x, struct http1_span name)

@@ -217,7 +217,10 @@ static bool gate_recognise(struct package_gate *g)
 	return true;
 }
 
-/* ---- its end */
+/* ---- its end
+ *
+ * Each function ends the request with an answer of egress, or lets it go to its server. The gateway
+ * frees the gate by gate_end() then. */
 
 /* bundler takes a 403 for a question about credentials, and shows the reason of another status. */
 static int gate_refusal_status(const struct package_gate *g)
@@ -387,7 +390,10 @@ static bool gate_recheck(struct gateway *x)
 	return false;
 }
 
-/* ---- metadata */
+/* ---- metadata
+ *
+ * A question for a document ends in g->then, in a refusal, or is asked again. The document is held
+ * by the gate, since the view may get another one. */
 
 static void on_view(struct completion *c, const struct err *e);
 
@@ -470,7 +476,10 @@ static void on_view(struct completion *c, const struct err *e)
 		g->then(g);
 }
 
-/* ---- the way of a request */
+/* ---- the way of a request
+ *
+ * First the form of the request, then the host, then the policy's answer about the name. Nothing is
+ * sent before all three. */
 
 /* The judge has allowed it, or must know more about it. */
 static void gate_go_on(struct package_gate *g)

@@ -62,7 +62,10 @@ bool secrets_allowed(const struct secret *s, const struct secrets_use *u)
 	       path_is_bound(s, u->path) && rule_fits(s, u->rule);
 }
 
-/* ---- names of those put in */
+/* ---- names of those put in
+ *
+ * The list is one text with commas. Names before u->here went to earlier servers, names behind it
+ * to this one, and each name is in it once. */
 
 /* The item in a list of `end` bytes. NULL: it is not there. */
 static char *find_name(char *from, const char *end, const char *name)
@@ -135,7 +138,10 @@ void secrets_use_release(struct secrets_use *u)
 	*u = (struct secrets_use){ .names = NULL };
 }
 
-/* ---- headers */
+/* ---- headers
+ *
+ * Two passes over a value: the first finds the secrets that may be put in, the second copies. So a
+ * value without any is not copied. */
 
 static bool is_for_header(const struct secret *s, struct http1_span name)
 {

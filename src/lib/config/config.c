@@ -420,7 +420,10 @@ int config_read_fd(struct config *ret, int fd, struct err *e)
 	return 0;
 }
 
-/* ---- checks that concern more than one setting */
+/* ---- checks that concern more than one setting
+ *
+ * Each function checks one rule, and reports it with the setting to change. No order between them
+ * matters, but for the message that is shown first. */
 
 #define MEMORY_LEAST (4ULL << 20)
 #define DISK_LEAST (64ULL << 10)

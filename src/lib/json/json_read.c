@@ -232,7 +232,11 @@ int json_read(const char *text, size_t len, unsigned max_depth, struct json_valu
 	return 0;
 }
 
-/* ---- walks over a checked text */
+/* ---- walks over a checked text
+ *
+ * The text was checked as a whole, so none of these looks at its form again: each only finds the
+ * end of a value. A walk holds no state but a place in the text, so a caller may leave it at any
+ * time. */
 
 /* Behind the closing quote of the text at p: the first with an even number of backslashes before
  * it. A backslash before the quote escapes it unless another one escapes the backslash. The text is
@@ -376,7 +380,9 @@ bool json_read_uint(struct json_value v, uint64_t *ret)
 	return true;
 }
 
-/* ---- decoding */
+/* ---- decoding
+ *
+ * From escapes to UTF-8, piece by piece into a buffer. Plain runs are copied as they stand. */
 
 static unsigned json_read_code_at(const char *p)
 {

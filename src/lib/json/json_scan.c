@@ -46,7 +46,10 @@ bool json_scan_is(const struct json_scan *s, const char *path)
 	return *path == '\0';
 }
 
-/* ---- strings */
+/* ---- strings
+ *
+ * Decoded bytes of a wanted string collect in s->piece and go to on_text() when it is full or the
+ * string ends. Bytes of a name collect in the level's key. */
 
 static void scan_flush(struct json_scan *s)
 {
@@ -214,7 +217,10 @@ static void scan_in_hex(struct json_scan *s, uint8_t c)
 		scan_end_code(s);
 }
 
-/* ---- structure */
+/* ---- structure
+ *
+ * The stack has one level for each open bracket. A level knows its kind and the name of its current
+ * member, and json_scan_is() compares a path with it. */
 
 static void scan_open_level(struct json_scan *s, bool array)
 {

@@ -92,7 +92,10 @@ static int json_tree_check_names(const struct json_tree *t, struct err *e)
 	return 0;
 }
 
-/* ---- making the tree */
+/* ---- making the tree
+ *
+ * Nodes are added in the order of the text, so the nodes below a value follow it. Its skip is the
+ * distance to the next sibling, and is set when its bracket closes. */
 
 struct json_tree_maker {
 	struct json_tree *t;
@@ -235,7 +238,10 @@ void json_tree_release(struct json_tree *t)
 	*t = (struct json_tree){ 0 };
 }
 
-/* ---- reading the tree */
+/* ---- reading the tree
+ *
+ * json_tree_get() and its kin, json_tree_int() and json_tree_number() take NULL for a value that is
+ * not there, so a caller may chain them without a test between. */
 
 #define NUMBER_MAX 64 /* characters of a converted number */
 

@@ -317,7 +317,10 @@ enum dns_msg_match dns_msg_read_reply(const uint8_t *msg, size_t len, const uint
 #define OPCODE 0x7800U
 #define POINTER_TO_QUESTION (0xC000U | DNS_MSG_HEAD)
 
-/* ---- queries of cells */
+/* ---- queries of cells
+ *
+ * A cell may send any bytes. Egress asks by messages of its own (dns_msg_ask()), so no message of a
+ * cell reaches a name server. */
 
 /* Read the OPT record (EDNS) that must be the last of the message. -1: it is anything else. */
 static int dns_read_opt(const uint8_t *msg, size_t len, size_t at, bool *ret_version_fits)
@@ -363,7 +366,10 @@ int dns_msg_read_query(const uint8_t *msg, size_t len, struct dns_msg_query *ret
 	return version_fits ? DNS_MSG_OK : DNS_MSG_BADVERS;
 }
 
-/* ---- composing */
+/* ---- composing
+ *
+ * A writer keeps a counter in the head for each section, so records must be added in the order of
+ * the sections. */
 
 /* Once a part did not fit, nothing more is written, and the message counts as empty. */
 static void dns_put(struct dns_msg_writer *w, const void *bytes, size_t n)

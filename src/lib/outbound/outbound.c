@@ -177,7 +177,10 @@ static struct loop *outbound_loop_of(const struct outbound_call *c)
 	return c->from.loop;
 }
 
-/* ---- the end */
+/* ---- the end
+ *
+ * A call that failed or connected is freed first, then the completion tells the owner from the
+ * loop. After the deadline on_end() frees it. */
 
 /* Close the attempt. Without effect on one that is closed. */
 static void outbound_drop(struct attempt *a)
@@ -264,7 +267,10 @@ static struct outbound_judge outbound_judge_of(const struct outbound_call *c)
 	};
 }
 
-/* ---- attempts */
+/* ---- attempts
+ *
+ * c->next counts the addresses looked at, c->trying the attempts still open. The call gives up when
+ * no address is left and no attempt is open. */
 
 static void outbound_try_next(struct outbound_call *c);
 

@@ -94,7 +94,10 @@ static void query_note_silence(struct resolver_query *q)
 	}
 }
 
-/* ---- replies */
+/* ---- replies
+ *
+ * A reply either ends the query, or begins another attempt: over TCP, at the next server, or for
+ * the name that an alias led to. */
 
 /* The callback may free the query, so nothing follows it. */
 static void query_finish(struct resolver_query *q, const struct dns_msg_reply *reply, int sys)
@@ -249,7 +252,10 @@ static void on_stream(struct loop_fd *f, uint32_t events)
 		query_try_later(q, EPROTO);
 }
 
-/* ---- attempts */
+/* ---- attempts
+ *
+ * tries counts the attempts of a name. It tells the server, and after conf.attempts at each server
+ * the query fails with the last error. */
 
 static void query_compose(struct resolver_query *q)
 {

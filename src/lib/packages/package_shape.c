@@ -100,7 +100,10 @@ void package_shape_free(struct package_shape *s)
 	free(s);
 }
 
-/* ---- verdicts */
+/* ---- verdicts
+ *
+ * A fact is judged once, in the order of the table, and its bit in s->shown is the verdict from
+ * then on. Facts not judged yet are never shown. */
 
 /* A fact not judged yet is not shown. */
 bool shape_is_shown(const struct package_shape *s, uint32_t fact)
@@ -337,7 +340,10 @@ const char *package_shape_type(const struct package_shape *s)
 	return "text/plain; charset=utf-8";
 }
 
-/* ---- bytes */
+/* ---- bytes
+ *
+ * The second pass sees the same bytes as the first, so the nth file, line or version is the same
+ * fact. */
 
 /* Feed lines of JSON. A removed object leaves no empty line. */
 static int feed_object_lines(struct package_shape *s, const char *p, size_t n, struct err *e)

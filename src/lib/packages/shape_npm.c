@@ -127,7 +127,9 @@ static void on_open(struct package_shape *s)
 	shape_copy(s, DOC_OPEN, NULL, 0);
 }
 
-/* ---- added members */
+/* ---- added members
+ *
+ * Members of ours come last in their object, behind all that were copied. */
 
 static void on_close(struct package_shape *s)
 {

@@ -33,7 +33,10 @@ void peer_release(struct peer *p)
 	tool_list_clear(&p->fresh);
 }
 
-/* ---- calls */
+/* ---- calls
+ *
+ * A call is in p->calls from peer_call() until its end. It leaves the list before its callback is
+ * called. */
 
 /* The call belongs to its owner again, who may free it or begin it again. */
 static void peer_take_out(struct peer_call *c)
@@ -87,7 +90,10 @@ struct peer_call *peer_find_call(struct peer *p, uint64_t id)
 	return c;
 }
 
-/* ---- becoming ready */
+/* ---- becoming ready
+ *
+ * The steps are initialize or server/discover, then tools/list page by page. One request is
+ * open at a time. The first steps share a deadline, and so do the pages of a list. */
 
 /* The owner ends the connection. Calls that wait end by peer_lost() then. */
 void peer_fail(struct peer *p, const char *why)
@@ -292,7 +298,10 @@ static void on_step_result(struct peer *p, struct json_value result)
 		on_page(p, result);
 }
 
-/* ---- messages of the server */
+/* ---- messages of the server
+ *
+ * A message is an answer to a step, an answer to a call, a notification or a request. Whatever fits
+ * none of these is noise. */
 
 /* The message of an error, decoded. The buffer is the caller's. */
 static const char *peer_error_text(struct peer *p, struct json_value error, struct buf *b)

@@ -10,7 +10,9 @@
 #include "lib/base/base64.h"
 #include "lib/mcp/server/mcp.h"
 
-/* ---- refusals */
+/* ---- refusals
+ *
+ * Each mcp_fault_...() fills a fault and returns -1, so that a check ends with its call. */
 
 static int fault_status_of(int code)
 {
@@ -193,7 +195,10 @@ const struct mcp_method_row *mcp_method_row(enum mcp_method method)
 	return NULL;
 }
 
-/* ---- headers of an HTTP request */
+/* ---- headers of an HTTP request
+ *
+ * A proxy in front may decide by headers. A modern request repeats parts of its body there, and a
+ * difference is refused, so that both see one request. */
 
 static bool headers_accepts(const struct mcp_http *h, const char *type)
 {
@@ -389,7 +394,10 @@ bool mcp_origin_allowed(struct http1_span origin, struct http1_span host, const 
 	       (origin_is_loopback(from) && origin_is_loopback(host));
 }
 
-/* ---- the envelope */
+/* ---- the envelope
+ *
+ * Reading goes from the outside to the inside: JSON, the kind of message, its era, the members of
+ * params. The first fault ends it, with the id if that was read. */
 
 static int request_read_json(struct mcp_request *r, const char *body, size_t len,
 			     struct mcp_fault *f)
