@@ -126,7 +126,6 @@ int login_token(struct login *l, const char *text, size_t len, struct err *e)
 /* ---- requests signed for AWS */
 
 /* SIGNED lists the headers in the order of aws_hash_request(), which AWS repeats. */
-
 #define SIGNED "content-type;host;x-amz-date;x-amz-target"
 #define SECRET_MAX 256
 #define TEXT_MAX 1024

@@ -585,7 +585,6 @@ static int erofs_put_all(const struct erofs_tree *t, struct erofs_image_out *o, 
 }
 
 /* The super block is written after all inodes, so an image cut off before is no file system. */
-
 int erofs_image_write(struct erofs_tree *t, int fd, uint64_t next_block, uint64_t bytes_max,
 		      uint64_t *ret_bytes, struct err *e)
 {

@@ -106,7 +106,8 @@ static bool main_has_mount(const union storage_request *r)
 	return r->head.op == STORAGE_CONTENT && (r->content.flags & STORAGE_CONTENT_ROOT) != 0;
 }
 
-/* Landlock first, then the operation. An error empties the answer. */
+/* Landlock first, unless the request brought a mount, then the operation. An error empties the
+ * answer. */
 static void NORETURN main_run(const union storage_request *r, const int *fds, int results)
 {
 	struct storage_reply reply = { 0 };

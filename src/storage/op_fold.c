@@ -185,7 +185,6 @@ static int fold_hide_names(const struct fold_dir *d, unsigned i, struct err *e)
 }
 
 /* From the highest directory down. A name that has its whiteout is passed over. */
-
 static int fold_hide_base(const struct fold_dir *d, struct err *e)
 {
 	for (unsigned i = 0; i < d->nbase; i++)

@@ -87,7 +87,7 @@ int op_memory_save(struct storage_run *run, struct err *e)
 
 /* ---- in memory */
 
-/* to: a memfd that the caller made. No one can write to it afterwards. */
+/* to: a memfd that the caller made. No process can write to it afterwards. */
 static int memory_fill_part(struct sparse_copy *c, int from, int to, struct err *e)
 {
 	struct stat st;

@@ -208,7 +208,6 @@ static int image_find_source(struct image_unpacking *u, const char **ret_name, s
 }
 
 /* The source may be in lower layers only. image_find_source() copies it up then. */
-
 static int image_make_hard_link(struct image_unpacking *u, struct err *e)
 {
 	const char *source, *name;

@@ -148,7 +148,6 @@ static int ca_trust_add_to_keystore(int root, const char *path, const char *cert
 }
 
 /* The link comes first, then the bundles, then the key stores. */
-
 int ca_trust_add(int etc, const struct node_ca *a, struct err *e)
 {
 	static const char bundle[] = "ca-certificates.crt";

@@ -30,6 +30,7 @@ static const char user_profile[] =
 	"# For login shells of this user.\n"
 	"[ -z \"$BASH_VERSION\" ] || [ ! -r ~/.bashrc ] || . ~/.bashrc\n";
 
+/* Parents come before their entries. Mount points of cells are among them. */
 const struct host_dir host_dirs[] = {
 	{ "etc", 0755, 0 },	   { "etc/pam.d", 0755, 0 },	{ "etc/sudoers.d", 0755, 0 },
 	{ "home", 0755, 0 },	   { "home/user", 0755, 1000 }, { "root", 0700, 0 },

@@ -64,7 +64,6 @@ int guest_image_wait(struct guest_image *g, int *ret, struct err *e)
 }
 
 /* Take the descriptors over, and send them to an engine that waits for them. */
-
 void guest_image_settle(struct guest_image *g, int devices, int changes)
 {
 	const int fds[] = { devices, changes };

@@ -21,8 +21,7 @@
 
 /* ---- messages of a build: entries of its log in the store, bounded in number and bytes.
  *
- * The first entry that does not fit is
- * replaced by one that says so. */
+ * The first entry that does not fit is replaced by one that says so. */
 
 static const char *const level_names[BUILD_LEVELS] = { "debug", "info", "warn", "error" };
 
@@ -216,7 +215,6 @@ static void build_free_build(struct build *b)
 }
 
 /* b is freed. Layers that nothing uses any more are collected last. */
-
 void build_finish(struct build *b, const char *reason)
 {
 	struct core *c = b->core;

@@ -94,7 +94,6 @@ static bool secret_egress_find_references(const char *text, struct buf *names)
 }
 
 /* Called before a policy is accepted: secret_egress_write() relies on it. */
-
 int secret_egress_check(const char *policy, struct err *e)
 {
 	struct buf names = BUF_INIT(2 * NAMES_BYTES_MAX);

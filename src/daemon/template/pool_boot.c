@@ -59,8 +59,7 @@ bool pool_boot_is_needed(const struct store_template *t)
 
 /* ---- pipes */
 
-/* Forget a program of the cell. Its process is not killed.
- */
+/* Forget a program of the cell. Its process is not killed. */
 static void close_program(struct boot_program *p)
 {
 	struct pool_boot *b = p->boot;

@@ -25,8 +25,7 @@
 #include "lib/base/rand.h"
 #include "lib/base/str.h"
 
-/* Templates of the server itself. They belong to the operator.
- */
+/* Templates of the server itself. They belong to the operator. */
 static const struct store_template built_in[] = {
 	{ .name = TEMPLATES_HOST, .kind = TEMPLATE_HOST, .start_command = "", .ready_command = "" },
 	{ .name = TEMPLATES_INTERPRETER,

@@ -5,7 +5,7 @@
 #define WORDS "abcdefghijklmnopqrstuvwxyz0123456789-_."
 #define UUID_LEN 36
 
-/* Clients of E2B take a UUID for the id of a build. */
+/* A UUID as a tag would look like the id of a build. */
 static bool is_uuid(const char *text)
 {
 	if (strlen(text) != UUID_LEN)

@@ -339,7 +339,7 @@ bool template_pools_are_idle(const struct template_version *v)
 	return true;
 }
 
-/* The pools must be idle: a cell being made belongs to one. */
+/* In a running server the pools are idle before: a cell being made belongs to one. */
 void template_free_pools(struct template_version *v)
 {
 	for (unsigned i = 0; i < CELL_LEVELS; i++)
