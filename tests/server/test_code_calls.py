@@ -462,7 +462,8 @@ def test_other_sessions(server):
     for code in ("killed", "restarted"):
         wait_for(lambda: server.run(session, ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/49999"])["exit_code"] == 0, 20, "the server")
         check(PLAIN not in printed(execute(server, session, code)), f"{code}: masked")
-        equal(last(server, session)["command_sha256"], sha(code), "recorded")
+        # not by its place: a plain execution may have begun in the same millisecond
+        check(sha(code) in {x["command_sha256"] for x in calls(server, session)}, "recorded")
         if code == "killed":
             server.restarted("cordond")
     server.delete(session)

@@ -281,8 +281,8 @@ def test_the_keeper_is_alone_with_its_rights(server):
         return found
     want = {"cordond": str(harness.USER), "cordon-egress": str(harness.USER + 1), "cordon-keeper": "0", "cordon-storage": "0",
             "cordon-pull": str(harness.USER + 1), "cordon-cache": str(harness.USER + 2), "cordon-notary": str(harness.USER + 3)}
-    wait_for(lambda: set(owners()) == set(want), 10, "the programs, which other tests kill")
-    equal(owners(), want, "who runs as whom")
+    wait_for(lambda: set(owners()) == set(want), 10, "the programs, which other tests kill, under their own names")
+    wait_for(lambda: owners() == want, 10, f"who runs as whom: {owners()}, want {want}")
 
 
 def test_files_are_its_own(server):

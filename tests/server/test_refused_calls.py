@@ -47,7 +47,12 @@ def alarms(server, session, kind):
 
 
 def watcher(server, session):
-    """The pid of the watcher of a session: the process that has its file open."""
+    """Its pid, when it has its name."""
+    return wait_for(lambda: watcher_now(server, session), 10, "the watcher")
+
+
+def watcher_now(server, session):
+    """The pid of the watcher of a session: the process that has its file open. None: there is none."""
     path = os.path.join(server.run_dir, "cells", session["id"] + ".calls")
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -209,7 +214,7 @@ def test_threads_signals_and_exits_while_calls_wait(server):
 def test_the_watcher_dies(server):
     session, other = server.create(), server.create()
     os.kill(watcher(server, session), signal.SIGKILL)
-    wait_for(lambda: watcher(server, session) is None, 10, "its end")
+    wait_for(lambda: watcher_now(server, session) is None, 10, "its end")
     got = calls(server, session, bpf=1, mount=1)
     equal(got, {"bpf": [-1, 38], "mount": [-1, 38]}, "still refused")
     told = wait_for(lambda: alarms(server, session, "cell_fault"), 20, "the alarm")[0]
@@ -242,7 +247,7 @@ def test_switched_off():
     with Server(pool_size=1, refused_calls="no") as server:
         session = server.create()
         equal(calls(server, session, bpf=1), {"bpf": [-1, 1]})
-        equal((refused(server, session), watcher(server, session)), (None, None))
+        equal((refused(server, session), watcher_now(server, session)), (None, None))
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def test_the_largest_session(server):
     session = json.loads(data)["id"]
     shown = server.want(200, "GET", f"/v1/sessions/{session}")
     equal((shown["metadata"], [v["path"] for v in shown["volumes"]]), (metadata, [v["path"] for v in volumes]))
-    equal([s["id"] for s in server.want(200, "GET", "/v1/sessions")["sessions"]], [session])
+    check(session in [s["id"] for s in server.want(200, "GET", "/v1/sessions")["sessions"]], "in the list")  # another one may still end
     equal(server.want(200, "GET", f"/sandboxes/{session}")["metadata"], metadata, "by E2B's route")
     server.delete(session)
     server.reaches(session, "ended")

@@ -129,7 +129,7 @@ def test_quota(_):
         drop(server, "a")
         wait_for(lambda: len(left(server)) == 1, 15, "removed")
         # the volume counts until its row is gone, too
-        wait_for(lambda: server.request("POST", "/v1/volumes", {"name": "c"}).status == 201, 15, "room for another one")
+        wait_for(lambda: server.request("POST", "/v1/volumes", {"name": "c"})[0] == 201, 15, "room for another one")
 
 
 def test_reserve(_):
