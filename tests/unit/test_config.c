@@ -183,6 +183,12 @@ static void settings_are_compared(void)
 		{ "listen = 0.0.0.0:80", "listen: 0.0.0.0:80 can be reached from other machines" },
 		{ "listen = [::]:80", "can be reached from other machines without TLS" },
 		{ "listen = 10.1.2.3:80", "set tls_cert and tls_key, or tls_local = yes, or" },
+		{ "image_mirror = a.io=http://localhost.example.com", "image_mirror: 'a.io=http" },
+		{ "image_mirror = a.io=http://127.example.com:80", "(http:// for loopback only)" },
+		{ "image_mirror = a.io=http://127.0.0.1.example.com", "image_mirror: " },
+		{ "image_mirror = a.io=http://10.0.0.1", "image_mirror: " },
+		{ "image_mirror = a.io=http://", "image_mirror: " },
+		{ "image_mirror = =https://b.io", "image_mirror: " },
 	};
 	static const char *const good[] = {
 		"listen = 0.0.0.0:80\ntls_cert = /a\ntls_key = /b",
@@ -200,6 +206,9 @@ static void settings_are_compared(void)
 		"listen =",
 		"unix_socket =",
 		"exec_timeout_default = 2m",
+		"image_mirror = a.io=https://b.io",
+		"image_mirror = a.io=http://localhost, b.io=http://localhost:5000/x",
+		"image_mirror = a.io=http://127.1.2.3:5000, b.io=http://[::1]:80",
 	};
 	struct config c;
 	struct err e;

@@ -17,6 +17,7 @@
 
 #include "lib/base/addr.h"
 #include "lib/base/io.h"
+#include "lib/base/ip.h"
 #include "lib/policy/alarm_rules.h"
 #include "lib/config/config_table.h"
 #include "lib/config/config_value.h"
@@ -569,20 +570,41 @@ static bool config_is_registry(const char *item, size_t n)
 	       (n == 9 && strncmp(item, "localhost", n) == 0);
 }
 
+/* Does the URL have plain HTTP and a host of this machine? The host ends at its port, its path or
+ * the end: a name that only begins so is another host. */
+static bool config_is_loopback_http(const char *url, size_t n)
+{
+	static const char *const hosts[] = { "localhost", "[::1]" };
+	const char *host = url + strlen("http://");
+	struct ip ip;
+	size_t len;
+
+	if (n <= strlen("http://") || strncmp(url, "http://", strlen("http://")) != 0)
+		return false;
+	n -= strlen("http://");
+	for (size_t i = 0; i < COUNT(hosts); i++) {
+		len = strlen(hosts[i]);
+		if (n >= len && strncmp(host, hosts[i], len) == 0 &&
+		    (n == len || host[len] == ':' || host[len] == '/'))
+			return true;
+	}
+	for (len = 0; len < n && host[len] != ':' && host[len] != '/';)
+		len++;
+	return strncmp(host, "127.", 4) == 0 && ip_read(host, len, &ip) == 0;
+}
+
 /* HOST=URL. Plain HTTP is good for loopback only, since the image would be open to change on its
  * way. */
 static bool config_is_mirror(const char *item, size_t n)
 {
-	static const char *const schemes[] = { "https://", "http://127.", "http://localhost",
-					       "http://[::1]" };
 	const char *eq = memchr(item, '=', n);
 	size_t left = eq == NULL ? 0 : n - (size_t)(eq + 1 - item);
 
-	for (size_t i = 0; i < COUNT(schemes) && eq != NULL && eq > item; i++)
-		if (left > strlen(schemes[i]) - (i > 0) &&
-		    strncmp(eq + 1, schemes[i], strlen(schemes[i])) == 0)
-			return true;
-	return false;
+	if (eq == NULL || eq == item)
+		return false;
+	return (left > strlen("https://") &&
+		strncmp(eq + 1, "https://", strlen("https://")) == 0) ||
+	       config_is_loopback_http(eq + 1, left);
 }
 
 static int config_check_registries(const struct config *c, struct err *e)
