@@ -72,14 +72,23 @@ bool build_cache_take(struct build *b)
 {
 	struct store_build_cached row;
 	char key[STORE_BUILD_DIGEST_MAX];
+	struct recipe_state next;
 	struct err e;
 	bool taken;
 
 	hex_encode(b->key, sizeof(b->key), key);
 	if (store_build_cache_get(core_store(b->core), b->row.tenant, key, &row, &e) < 0)
 		return false;
-	taken = (row.layer[0] == '\0' || build_cache_hold(b, row.layer, &e) == 0) &&
-		recipe_state_set(&b->state, row.user, row.workdir, row.env, row.env_len, &e) == 0;
+	/* The state is made before the layer is held: a step that is not taken leaves nothing. */
+	recipe_state_init(&next);
+	taken = recipe_state_set(&next, row.user, row.workdir, row.env, row.env_len, &e) == 0 &&
+		(row.layer[0] == '\0' || build_cache_hold(b, row.layer, &e) == 0);
+	if (taken) {
+		recipe_state_release(&b->state);
+		b->state = next;
+	} else {
+		recipe_state_release(&next);
+	}
 	store_build_cache_release(&row);
 	if (taken)
 		IGNORED(store_build_cache_touch(core_store(b->core), b->row.tenant, key,
