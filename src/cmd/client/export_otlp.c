@@ -381,7 +381,7 @@ json_t *export_otlp_traces(const struct export_node *node, const struct export_i
 
 /* ---- answers
  *
- * Both forms of HTTP. A date in the past is 0, and nonsense waits the longest. */
+ * Both forms of HTTP. A date in the past is 0. A text of neither form gives the longest wait. */
 
 uint64_t export_retry_after(const char *text, uint64_t now_ms)
 {

@@ -418,9 +418,13 @@ int build_remove_template(struct core *c, const char *template_id, struct templa
 	(void)snprintf(id, sizeof(id), "%s", template_id);
 	if (v != NULL && templates_check_removal(c, v, e) < 0)
 		return -1;
+	/* The end of a build frees versions that nothing uses. */
+	if (v != NULL)
+		(void)template_use(v);
 	build_cancel_all(c, id, "its template is deleted");
 	if (v == NULL)
 		return build_delete_template(c, id, e);
+	template_unuse(v);
 	if (templates_remove(c, v, who, e) < 0)
 		return -1;
 	build_gone_start(c);
